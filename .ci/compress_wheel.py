@@ -1,4 +1,4 @@
-"""Compresses a wheel again, in place, with libdeflate's search for the shortest form, which zlib has not:
+"""Compresses a wheel again, in place, with libdeflate's search for the shortest form, which zlib has not.
 
     python .ci/compress_wheel.py dist/facula-*.whl
 

@@ -24,9 +24,10 @@ WIDTHS = {"desk": 1280, "phone": 390}
 HEIGHT = 1500
 PAGES = (
     "index.html", "installation.html", "tutorials/tour.html", "tutorials/gpt.html", "tutorials/profiling.html",
-    "coming_from_pytorch.html", "distributed.html",
+    "gallery.html", "tutorials/budget.html", "coming_from_pytorch.html", "distributed.html",
     "api/index.html", "api/torch.html", "api/torch.add.html", "api/torch.nn.Linear.html",
-    "api/torch.nn.Module.html", "api/torch.Tensor.html",
+    "api/torch.nn.Conv2d.html", "api/torch.nn.GELU.html", "api/torch.optim.Adam.html", "api/torch.distributions.Beta.html",
+    "api/torch.nn.functional.grid_sample.html", "api/torch.nn.Module.html", "api/torch.Tensor.html",
     "api/torch.nn.functional.html", "supported.html?name=grid", "performance.html", "charts.html",
     "internals.html", "internals/architecture.html",
     "examples/index.html", "search.html?q=cross_entropy",

@@ -81,7 +81,7 @@ def measure(name, calls):
     equal = [p.grad.clone() for p in parameters if p.grad is not None]
     eager()
     same = all(facula.equal(a, b) for a, b in zip(equal, (p.grad for p in parameters if p.grad is not None), strict=True))
-    # neighbours in time are compared: the machine's speed changes slower than that
+    # neighbors in time are compared: the machine's speed changes slower than that
     return {
         "eager_ms": statistics.median(e for e, _ in pairs),
         "first_extra_ms": first - min(before),

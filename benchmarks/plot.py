@@ -51,8 +51,8 @@ def name_of(row: dict) -> str:
 
 def draw_bars(axes, cases: list[Case]) -> None:
     places = range(len(cases))
-    colours = [FASTER if case.ratio >= 1 else SLOWER for case in cases]
-    axes.barh(places, [case.ratio - 1 for case in cases], left=1, color=colours, height=0.62)
+    colors = [FASTER if case.ratio >= 1 else SLOWER for case in cases]
+    axes.barh(places, [case.ratio - 1 for case in cases], left=1, color=colors, height=0.62)
     for place, case in zip(places, cases):
         inside = {"ha": "left" if case.ratio >= 1 else "right", "xytext": (4 if case.ratio >= 1 else -4, 0)}
         axes.annotate(f"{case.ratio:.3g}", (case.ratio, place), textcoords="offset points", va="center", fontsize=8, **inside)

@@ -1,4 +1,4 @@
-"""python -m codegen --ops ops --source src --out build/gen"""
+"""Generates the code of all ops: `python -m codegen --ops ops --source src --out build/gen`."""
 
 from __future__ import annotations
 

@@ -119,8 +119,8 @@ def _binding(public: str, members: list[Op], form: str, is_function: bool) -> st
         lines.append(f"ArgSpec {array}[] = {{{', '.join(rows) or '{}'}}};")
         signatures.append(f'{{"{_signature_text(op, has_out)}", {array}, {len(rows)}, {_self_index(op)}}}')
     lines.append(f"Signature signatures_{public}[] = {{{', '.join(signatures)}}};")
-    shown = members[0].public_name + "_" * (form == "inplace")
-    lines.append(f'FunctionSpec spec_{public} = {{"{public}", "{shown}", signatures_{public}, {len(members)}}};')
+    public_name = members[0].public_name + "_" * (form == "inplace")
+    lines.append(f'FunctionSpec spec_{public} = {{"{public}", "{public_name}", signatures_{public}, {len(members)}}};')
     lines.append(
         f"PyObject* call_{public}(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {{\n"
         f"  PyObject* s[kMaxArgs];\n  int chosen = parse(spec_{public}, self, args, nargs, kwnames, s);\n"
@@ -257,7 +257,7 @@ def _statements(op: Op, form: str) -> str:
         me = slots[op.args[0].name]
         values[0] = f'arg_written("{op.name}", {me})'
         return f"facula::{op.name if mutates(op) else op.name + '_'}({', '.join(values)}); Py_INCREF({me}); return {me};"
-    text = _asked_layout(op, slots) if "layout" in op.python_only else ""
+    text = _requested_layout(op, slots) if "layout" in op.python_only else ""
     if _is_like(op):
         values[[a.name for a in cpp_args(op)].index("self")] = "like"
     if "out" in op.variants:
@@ -287,8 +287,8 @@ def _wanted(op: Op, slot: str, slots: dict[str, str]) -> str:
     return f"with_requires_grad(arg_out({slot}, 0), {slots['requires_grad']}); " if "requires_grad" in op.python_only else ""
 
 
-def _asked_layout(op: Op, slots: dict[str, str]) -> str:
-    """Return what a factory does where a sparse layout is asked for: a tensor without entries is one of zeros."""
+def _requested_layout(op: Op, slots: dict[str, str]) -> str:
+    """Return what a factory does where a sparse layout is requested: a tensor without entries is one of zeros."""
     if op.name not in EMPTY_FACTORIES:
         if not _is_like(op):
             return f'refuse_layout("{op.name}", {slots["layout"]}); '

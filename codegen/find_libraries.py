@@ -1,4 +1,4 @@
-"""Prints where the bundled libraries are: OpenBLAS and, where asked for, oneDNN and the folder of oneDNN's headers.
+"""Print where the bundled libraries are: OpenBLAS and, where requested, oneDNN and the folder of oneDNN's headers.
 
 oneDNN's packages put their files beside site-packages (lib/, include/), where the package's own record finds them.
 """

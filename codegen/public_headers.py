@@ -1,4 +1,6 @@
-"""The headers of the package: python -m codegen.public_headers --source src --generated build/gen --public include --out build/include
+"""Gathers the headers of the package.
+
+    python -m codegen.public_headers --source src --generated build/gen --public include --out build/include
 
 Copies what programs include (the folder `include`), and what that includes of the sources, whose names get `facula/` in front: so
 they cannot be mistaken for headers of a program.

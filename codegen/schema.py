@@ -139,8 +139,8 @@ class _Builder:
         if "batch" in entry and kind == "composite":
             self.fail("batch", "a composite is written with ops and needs no rule")
         no_gradient = tuple(entry.get("no_gradient", ()))
-        kept = return_names[: len(return_names) - len(no_gradient)]
-        if no_gradient and return_names != kept + no_gradient:
+        differentiable = return_names[: len(return_names) - len(no_gradient)]
+        if no_gradient and return_names != differentiable + no_gradient:
             self.fail("no_gradient", f"the last results are expected, got {', '.join(no_gradient)}")
         autocast = entry.get("autocast", {})
         if isinstance(autocast, str):

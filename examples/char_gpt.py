@@ -58,11 +58,11 @@ class CharGPT(nn.Module):
         self.blocks = nn.Sequential(*[Block(width, heads, dropout) for _ in range(layers)])
         self.norm = nn.LayerNorm(width)
         self.head = nn.Linear(width, vocabulary, bias=False)
-        self.apply(self.initialise)
+        self.apply(self.initialize)
         self.head.weight = self.characters.weight
 
     @staticmethod
-    def initialise(module: nn.Module) -> None:
+    def initialize(module: nn.Module) -> None:
         if isinstance(module, (nn.Linear, nn.Embedding)):
             nn.init.normal_(module.weight, std=0.02)
 

@@ -11,9 +11,8 @@ import argparse
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from facula._dynamo.backends.common import aot_autograd
-
 import facula as torch
+from facula._dynamo.backends.common import aot_autograd
 
 if TYPE_CHECKING:
     from collections.abc import Callable

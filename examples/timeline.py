@@ -23,7 +23,7 @@ from facula.profiler import profile, record_function
 
 
 class Residual(nn.Module):
-    """x + f(x), f two normalised convolutions."""
+    """x + f(x), f two normalized convolutions."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
@@ -81,11 +81,11 @@ def draw(recording: Recording, path: Path) -> None:
     figure, (top, bottom) = plots.subplots(
         2, figsize=(14, 2.6 + 0.55 * len(rows)), sharex=True, layout="constrained", height_ratios=[0.55 * len(rows), 1.8]
     )
-    colours = plots.get_cmap("tab20")
+    colors = plots.get_cmap("tab20")
     names: dict[str, int] = {}
     for y, (_, events) in enumerate(rows):
         bars = [((e.time_range.start - start) / 1e3, max(e.time_range.elapsed_us() / 1e3, 1e-3)) for e in events]
-        shades = [colours(names.setdefault(e.name.split("#")[0], len(names)) % 20) for e in events]
+        shades = [colors(names.setdefault(e.name.split("#")[0], len(names)) % 20) for e in events]
         top.broken_barh(bars, (y - 0.4, 0.8), facecolors=shades)
         for event, (left, width) in zip(events, bars):
             if width > 0.04 * (end - start) / 1e3:

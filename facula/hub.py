@@ -19,6 +19,7 @@ from urllib.parse import urlparse
 from urllib.request import Request, urlopen
 
 import facula
+from facula import _C
 from facula._serialization.replacing import replacing
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ def set_dir(d: str) -> None:
 def _hubconf(repo_or_dir, source, what):
     """Give the module of a local hubconf.py; within the block, imports find the files beside it."""
     if source not in ("github", "local"):
-        raise ValueError(f"hub.{what}: expected source 'github' or 'local', got {source!r}")
+        raise ValueError(f"hub.{what}: source must be {_C._one_of(source, ('github', 'local'))}")
     if source != "local":
         raise NotImplementedError(
             f"hub.{what}: no code is fetched; clone {repo_or_dir!r} and give its directory, source='local'"
@@ -248,7 +249,7 @@ def download_url_to_file(url: str, dst: Any, hash_prefix: str | None = None, pro
             if told:
                 told.close()
             if received < total:
-                raise RuntimeError(f"download_url_to_file: expected {total} bytes, got {received}")
+                raise RuntimeError(f"download_url_to_file: expected {total} bytes, got {received} of them")
             if hash_prefix and not digest.hexdigest().startswith(hash_prefix):
                 raise RuntimeError(
                     f"download_url_to_file: expected SHA-256 {hash_prefix}..., got {digest.hexdigest()}"

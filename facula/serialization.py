@@ -272,7 +272,7 @@ def _load(opened, scope, map_location, mapped, encoding):
         return obj
     foreign.refuse(head)
     if mapped:
-        raise RuntimeError("load: mmap=True needs a checkpoint in the zip format; this file is not one")
+        raise RuntimeError("load: mmap=True needs a checkpoint in the zip format, got another file")
     _refuse_tar(head)
     obj, end = legacy.read(opened.bytes, scope, restorer(map_location), encoding)
     opened.advance(end)
@@ -326,7 +326,7 @@ def _open_for_reading(f, mapped):
         return
     data = f.read()
     if not isinstance(data, (bytes, bytearray, memoryview)):
-        raise TypeError("load: f must be opened in binary mode")
+        raise TypeError("load: f must be opened in binary mode, got a file of text")
     yield _Opened(source.MemorySource(data), f, start)
 
 
@@ -357,7 +357,7 @@ def get_unsafe_globals_in_checkpoint(f: FileLike) -> list[str]:
     """
     with _open_for_reading(f, False) as opened:
         if not looks_like_zip(opened.bytes.read(0, min(len(opened.bytes), 4))):
-            raise ValueError("get_unsafe_globals_in_checkpoint: expected a checkpoint in the zip format")
+            raise ValueError("get_unsafe_globals_in_checkpoint: expected a checkpoint in the zip format, got another file")
         data = ZipReader(opened.bytes).read("data.pkl")
         return refusals.forbidden_names(data, allowed.Scope(whole_objects=False))
 

@@ -267,7 +267,7 @@ class TypedStorage(_Casts):
 
         Args:
             source: a TypedStorage of as many elements, or of one, which all get.
-            non_blocking: whether a copy between page-locked memory and a GPU may go on while the program does.
+            non_blocking: if True, a copy between page-locked memory and a GPU may go on while the program does.
 
         Errors: RuntimeError where there are neither as many elements nor one.
 
@@ -434,7 +434,7 @@ def _made(name, args, dtype, device):
     if isinstance(args[0], facula.Tensor) or not hasattr(type(args[0]), "__getitem__"):
         raise TypeError(f"{name}: a size or a sequence of values, got {type(args[0]).__name__}")
     if isinstance(args[0], str):
-        raise TypeError(f"{name}: a sequence of numbers, got a str")
+        raise TypeError(f"{name}: expected a sequence of numbers, got a str")
     levels = getattr(dtype, "_levels", dtype)  # of a quantised one: its integers
     values = facula.tensor(list(args[0]), dtype=levels, device=device)
     return values.untyped_storage().clone()  # of its own: no tensor keeps it from shrinking
@@ -468,7 +468,7 @@ class _LegacyStorage(TypedStorage, metaclass=_LegacyMeta):
             return
         self._untyped_storage = _wrapped(args, wrap_storage, self.dtype, None)
         if wrap_storage.device.type != self._device_type:
-            raise RuntimeError(f"{name}: a storage on {self._device_type}, got one on {wrap_storage.device}")
+            raise RuntimeError(f"{name}: expected a storage on {self._device_type}, got one on {wrap_storage.device}")
 
     @classmethod
     def _only_on_cpu(cls, what):
@@ -501,7 +501,7 @@ def reduce_untyped(storage: Any) -> tuple[Callable[..., Any], tuple[bytes]]:
 
 def _new_shared(size, *, device="cpu"):
     if facula.device(device).type != "cpu":
-        raise RuntimeError(f"_new_shared: memory of the CPU, got device {device}")
+        raise RuntimeError(f"_new_shared: expected memory of the CPU, got device {device}")
     return facula.UntypedStorage(size).share_memory_()
 
 

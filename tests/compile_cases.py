@@ -12,10 +12,10 @@ import types
 from collections import OrderedDict
 
 import pytest
-from facula._dynamo.utils import counters
 
 import facula
 from facula import _dynamo, nn
+from facula._dynamo.utils import counters
 
 CASES = {}
 

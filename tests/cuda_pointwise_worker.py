@@ -80,7 +80,7 @@ def dtypes():
 
 
 def strides():
-    """Up to five dimensions, and more; vectors of neighbours in parts of rows, and none."""
+    """Up to five dimensions, and more; vectors of neighbors in parts of rows, and none."""
     for dtype in (t.float32, t.bfloat16, t.complex128, t.uint8):
         x = values(4, 6, 8, 10, 16, dtype=dtype)
         y = values(16, 10, 8, 6, 4, dtype=dtype).permute(4, 3, 2, 1, 0)

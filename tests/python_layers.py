@@ -6,8 +6,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 
-# layer -> its rooms, from the lowest up (ARCHITECTURE.md, "Layers of the Python package"). The room of a module is the longest
-# of these names that it begins with; PyTorch's private names in facula/compat/private belong to compat.
+# layer -> its modules, from the lowest up (ARCHITECTURE.md, "Layers of the Python package"). A module belongs to the
+# longest of these names that it begins with; PyTorch's private names in facula/compat/private belong to compat.
 LAYERS = {
     "names": """
         _C _shared compat.placeholders compat.not_here compat.names compat.no_device version torch_version types __future__
@@ -30,7 +30,6 @@ LAYERS = {
 # imports that run up: (file, what it imports) -> why
 UPWARD = {
     ("_operators/namespaces.py", "compat.packages"): "torch.ops.load_library gives other packages what stands for their libraries",
-    ("_tensor/printing.py", "autograd.forward_ad"): "a dual tensor prints its tangent",
     ("_tensor/__init__.py", "cuda._interface"): "the attribute __cuda_array_interface__ is one of Tensor",
     ("functions/lobpcg.py", "autograd.function"): "its derivative is a Function of its own",
     ("functions/reduce.py", "autograd"): "segment_reduce has a derivative of its own",
@@ -38,7 +37,6 @@ UPWARD = {
     ("functions/loss.py", "nn.functional"): "PyTorch has these losses at its top level, too",
     ("functions/resample.py", "nn.functional"): "affine_grid_generator is PyTorch's first name of nn.functional.affine_grid",
     ("functions/rnn.py", "nn.functions.rnn"): "PyTorch has recurrent networks as functions at its top level, too",
-    ("nn/modules/_sync_batchnorm.py", "distributed"): "SyncBatchNorm adds up over processes",
     ("nn/modules/batchnorm.py", "distributed"): "SyncBatchNorm adds up over processes",
     ("nn/parallel/distributed.py", "distributed"): "DistributedDataParallel stands in nn.parallel",
     ("nn/parallel/distributed.py", "distributed._reducer"): "DistributedDataParallel stands in nn.parallel",
@@ -108,12 +106,12 @@ def layer(module, path):
     """Return the number of a module's layer, counted from the lowest."""
     if path is not None and "private" in path.parts:
         return len(LAYERS) - 1
-    rooms = {name: number for number, names in enumerate(LAYERS.values()) for name in names.split()}
+    numbers = {name: number for number, names in enumerate(LAYERS.values()) for name in names.split()}
     parts = module.split(".")
-    while parts and ".".join(parts) not in rooms:
+    while parts and ".".join(parts) not in numbers:
         parts.pop()
     assert parts, f"{module} is in no layer of tests/python_layers.py"
-    return rooms[".".join(parts)]
+    return numbers[".".join(parts)]
 
 
 def circles(edges):

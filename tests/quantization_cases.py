@@ -180,7 +180,7 @@ def trained(backend, version):
 
 
 def linear_with_norm(torch):
-    """A linear layer that trains with its batch normalisation."""
+    """A linear layer that trains with its batch normalization."""
     with_engine(torch, "x86")
     nn, quantization, numbers = torch.nn, module_of(torch, "ao.quantization"), Numbers(torch, 8)
     model = quantization.QuantWrapper(nn.Sequential(nn.Linear(4, 5), nn.BatchNorm1d(5), nn.ReLU(), nn.Linear(5, 3, bias=False)))

@@ -208,8 +208,9 @@ EXCEPTIONS = {
             """,
     },
     "of the registration itself: its owner, tags, and what may be overridden": {
+        "_operators/custom.py": "CustomOpDef.register_torch_dispatch(torch_dispatch_class)",
         "library.py": """
-            CustomOpDef.register_torch_dispatch(torch_dispatch_class) define(alias_analysis lib tags) impl(lib) register_kernel(lib)
+            define(alias_analysis lib tags) impl(lib) register_kernel(lib)
             register_fake(allow_override lib) register_autograd(lib) register_vmap(lib)
             register_torch_dispatch(allow_override lib) register_autocast(lib) Library.define(alias_analysis tags)
             Library.impl(allow_override with_keyset)
@@ -229,7 +230,7 @@ EXCEPTIONS = {
         "fx/passes/infra/pass_manager.py": "PassManager.check(module)",
         "fx/passes/operator_support.py": "OperatorSupportBase.is_node_supported(submodules node)",
     },
-    "of colours, and of what PyTorch's own passes add to the text of a graph": {
+    "of colors, and of what PyTorch's own passes add to the text of a graph": {
         "fx/graph.py": "Graph.python_code(additional_meta colored expanded_def record_func)",
         "fx/graph_module.py": "GraphModule.print_readable(additional_meta colored expanded_def fast_sympy_print)",
     },

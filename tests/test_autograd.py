@@ -362,7 +362,7 @@ def test_checkpoint():
 def test_errors_of_backward():
     x = leaf([1.0, 2.0])
     with pytest.raises(
-        RuntimeError, match=r"^backward: only a scalar output.*got shape \[2\]"
+        RuntimeError, match=r"^backward: only a scalar output.*got shape \(2,\)"
     ):
         (x * 2).backward()
     with pytest.raises(RuntimeError, match="^backward: .*does not require grad"):

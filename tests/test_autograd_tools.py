@@ -386,7 +386,7 @@ def test_strict_derivatives_need_outputs_that_depend_on_the_inputs(name):
     with pytest.raises(TypeError, match=f"^{name}: expected results of func as"):
         call(lambda x: (x.sum(), "2"), x, v)
     if name not in ("jacobian", "hessian"):
-        with pytest.raises(RuntimeError, match=f"^{name}: v has invalid size: should be torch.Size"):
+        with pytest.raises(RuntimeError, match=rf"^{name}: v must have shape \("):
             call(lambda x: (2 * x).sum() if name != "jvp" else x, x, facula.ones(3), create_graph=False)
 
 

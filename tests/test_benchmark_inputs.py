@@ -125,5 +125,5 @@ def test_the_best_of_a_row_or_a_column_has_colour():
     assert "\033" not in str(table)
     for rowwise, best in ((False, ["1.0", "2.0"]), (True, ["1.0", "3.0"])):
         table.colorize(rowwise=rowwise)
-        coloured = [part.split("\033")[0].strip() for part in str(table).split("\033[1m")[1:]]
-        assert coloured == best
+        colored = [part.split("\033")[0].strip() for part in str(table).split("\033[1m")[1:]]
+        assert colored == best

@@ -6,10 +6,6 @@ import compile_programs
 import numpy
 import pytest
 from compile_cases import from_nothing  # noqa: F401  before and after each test
-from facula._dynamo import config, exc
-from facula._dynamo.backends.common import aot_autograd
-from facula._dynamo.testing import AotEagerAndRecordGraphs, CompileCounter
-from facula._dynamo.utils import counters
 from op_samples import all_ops, call, has_samples, samples
 from test_compile_impure import CALLS, CASES, plain, trace
 from test_ops import dtype_of, rng_for
@@ -17,6 +13,10 @@ from test_ops import dtype_of, rng_for
 import facula
 import facula.nn.functional as F
 from facula import _dynamo, nn
+from facula._dynamo import config, exc
+from facula._dynamo.backends.common import aot_autograd
+from facula._dynamo.testing import AotEagerAndRecordGraphs, CompileCounter
+from facula._dynamo.utils import counters
 from facula.utils import _pytree as pytree
 
 

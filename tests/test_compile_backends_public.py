@@ -8,10 +8,10 @@ import pickle
 import numpy
 import pytest
 from compile_cases import from_nothing  # noqa: F401  before and after each test
-from facula._dynamo.backends.common import aot_autograd
 
 import facula
 from facula import fx, nn
+from facula._dynamo.backends.common import aot_autograd
 from facula.compat.functorch.compile import make_boxed_func, min_cut_rematerialization_partition
 from facula.fx.passes.shape_prop import ShapeProp
 from facula.fx.passes.split_module import split_module

@@ -7,10 +7,10 @@ import subprocess
 import sys
 
 import pytest
-from facula._dynamo import config, exc
 
 import facula
 from facula import _dynamo
+from facula._dynamo import config, exc
 
 SETTINGS = ["_dynamo.config", "_inductor.config", "_functorch.config", "compiler.config"]
 

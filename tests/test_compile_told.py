@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 from compile_cases import from_nothing  # noqa: F401  before and after each test
-from facula._dynamo import config, exc
-from facula._dynamo.testing import CompileCounter, CompileCounterWithBackend
-from facula._dynamo.utils import counters
 
 import facula
 from facula import _dynamo, nn
+from facula._dynamo import config, exc
+from facula._dynamo.testing import CompileCounter, CompileCounterWithBackend
+from facula._dynamo.utils import counters
 
 
 def fresh(function):

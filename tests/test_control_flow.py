@@ -7,10 +7,10 @@ import zipfile
 import numpy as np
 import onnx_reader
 import pytest
-from facula._higher_order_ops import cond, map, scan, while_loop
 
 import facula
 from facula import _C, export, nn
+from facula._higher_order_ops import cond, map, scan, while_loop
 from facula.utils import _pytree
 
 

@@ -338,7 +338,7 @@ def test_numbers_that_the_dtype_has_not(call):
 def test_numbers_too_large_for_narrow_floats_are_infinite(index):
     assert _set(facula.ones(2, dtype=facula.float16), index, -1e9).tolist() == [-float("inf"), 1.0]
     assert facula.tensor([1e6], dtype=facula.float16).tolist() == [float("inf")]
-    with pytest.raises(RuntimeError, match="^index: a number with a value in float32, got 1e"):
+    with pytest.raises(RuntimeError, match="^index: expected a number with a value in float32, got 1e"):
         _set(facula.ones(2), index, 1e39)
 
 
@@ -403,7 +403,7 @@ def test_numbers_that_do_not_fit_are_refused_wherever_they_stand():
     assert facula.tensor([1.0, 1e39]).tolist() == [1.0, float("inf")]
     for position in (0, 1):
         big = [2**63 if i == position else 1 for i in range(2)]
-        with pytest.raises(ValueError, match="^tensor: an integer with a value in int64, got one of 64 bits"):
+        with pytest.raises(ValueError, match="^tensor: expected an integer with a value in int64, got one of 64 bits"):
             facula.tensor(big)
         assert facula.tensor(big, dtype=facula.float64).tolist() == [float(x) for x in big]
         with pytest.raises(TypeError, match="^tensor: .*str"):

@@ -114,5 +114,5 @@ def test_without_a_device_it_says_so(tmp_path):
 
 
 def test_a_step_that_is_none_is_refused(tmp_path):
-    done = run("--tiny", "--steps", "bandwith", "--out", tmp_path)
-    assert done.returncode == 1 and "got bandwith" in done.stderr
+    done = run("--tiny", "--steps", "bandwith", "--out", tmp_path)  # codespell:ignore
+    assert done.returncode == 1 and "got bandwith" in done.stderr  # codespell:ignore

@@ -1,4 +1,4 @@
-"""Pooling by small windows, scatters of sorted keys, gathering of neighbours and normalisations of channels on the CUDA device, in the
+"""Pooling by small windows, scatters of sorted keys, gathering of neighbors and normalizations of channels on the CUDA device, in the
 sizes and layouts at which their kernels change."""
 
 import sys

@@ -173,7 +173,7 @@ def ranks(function, dims, t=tz):
     close(made, here.numpy(), (function, dims))
     return [a["rank"] for a in asked()]
 F = facula.fft
-assert ranks(F.fft, -1) == [1] and ranks(F.fft, 0) == [1] and ranks(F.fft, 1) == []  # neighbours on both sides
+assert ranks(F.fft, -1) == [1] and ranks(F.fft, 0) == [1] and ranks(F.fft, 1) == []  # neighbors on both sides
 assert ranks(F.fftn, (1, 2, 3)) == [3] and ranks(F.fftn, (0, 1, 2)) == [3] and ranks(F.fftn, (0, 3)) == [2]
 assert ranks(F.fftn, (3, 0)) == [2] and ranks(F.ifftn, (0, 1, 2, 3)) == [3, 1] and ranks(F.fftn, (1, 2)) == []
 assert ranks(F.fftn, (1, 3)) == [1]  # one by the library, one by our own

@@ -19,7 +19,7 @@ functions = {{
 function, reference, bound = functions[name]
 errors = np.seterr(all="ignore")
 
-# every number of both dtypes of 16 bits: the CPU's result or its neighbour, and that seldom
+# every number of both dtypes of 16 bits: the CPU's result or its neighbor, and that seldom
 for dtype in (facula.bfloat16, facula.float16):
     x = facula.arange(-(1 << 15), 1 << 15).to(facula.int16).view(dtype)
     made, expected = function(x.cuda()).cpu(), function(x)

@@ -99,8 +99,8 @@ def test_errors():
         """
     )
     starts = [
-        "Exception jiterator: Couldn't parse code", "AssertionError jiterator only supports up to 8 tensor inputs",
+        "Exception jiterator: Couldn't parse code", "AssertionError jiterator: at most 8 tensors are possible",
         "KeyError 'jiterator: q is not declared", "RuntimeError jiterator: expected tensors of a CUDA device, got one of cpu",
-        "RuntimeError", "AssertionError jiterator only supports up to 8", "ValueError jiterator: 1 to 8 outputs", "RuntimeError",
+        "RuntimeError", "AssertionError jiterator: at most 8", "ValueError jiterator: 1 to 8 outputs", "RuntimeError",
     ]  # fmt: skip
     assert len(lines) == len(starts) and all(line.startswith(start) for line, start in zip(lines, starts)), lines

@@ -137,5 +137,5 @@ def test_float32():
     assert 0 < whole <= max(1.5 * other, 1.5e-7), (whole, other)
     assert len(found) == 8 and all(1e-5 < error <= 2**-10 for error in found.values()), found  # factors are rounded
     launched = kernels_of("float32", FLOAT32)
-    assert any(kernel.startswith("product_by_tiles<Matrices") for kernel in launched)
+    assert any(kernel.startswith("product_by_tiles<StridedProduct") for kernel in launched)
     assert any("<Float32, 1, " in kernel for kernel in launched) and any("<Float32, 2, " in kernel for kernel in launched)

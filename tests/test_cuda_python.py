@@ -223,7 +223,7 @@ def test_sensors_ask_nvidias_library():
         """
         import sys, types
         if cuda.is_emulated():
-            with pytest.raises(RuntimeError, match="a device of NVIDIA's, got the emulated one"):
+            with pytest.raises(RuntimeError, match="expected a device of NVIDIA, got the emulated one"):
                 cuda.utilization()
         fake = types.ModuleType("pynvml")
         fake.nvmlInit = lambda: None

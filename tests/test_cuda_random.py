@@ -191,7 +191,7 @@ def test_rrelu_draws_a_slope_for_every_element(drawn, dtype):
 
 # ---- bernoulli of tensors, and dropout
 
-NEIGHBOURS = """
+NEIGHBORS = """
 keep("bernoulli of", lambda g: t.bernoulli(t.full((n,), 0.25, device=d), generator=g))
 keep("bernoulli of float64", lambda g: t.bernoulli(t.full((n,), 0.25, dtype=t.float64, device=d), generator=g))
 keep("bernoulli_ with", lambda g: t.empty(n, dtype=t.int32, device=d).bernoulli_(t.linspace(0, 1, n, dtype=t.float64, device=d), generator=g))
@@ -212,12 +212,12 @@ out["native"], out["mask"], out["grad"] = result.tolist(), mask.tolist(), x.grad
 
 
 @pytest.fixture(scope="module")
-def neighbours():
-    return results(NEIGHBOURS)
+def neighbors():
+    return results(NEIGHBORS)
 
 
 def units_of_neighbours(drawn, size, vector):
-    """`vector` neighbours are one thread's; each four of them, or less, take a call of Philox."""
+    """`vector` neighbors are one thread's; each four of them, or less, take a call of Philox."""
     if vector == 1:
         return fill(drawn, size=size).units()
     threads = min(drawn["threads"], -(-size // 256) * 256)
@@ -228,45 +228,45 @@ def units_of_neighbours(drawn, size, vector):
     return single(reference.pick(philox(call + np.uint64(OFFSET // 4), taken % np.uint64(threads), SEED), i % of_call))
 
 
-def test_bernoulli_of_probabilities_draws_for_four_neighbours(neighbours):
+def test_bernoulli_of_probabilities_draws_for_four_neighbours(neighbors):
     i = np.arange(SIZE, dtype=np.uint64)
     u = single(reference.pick(philox(np.full(SIZE, OFFSET // 4), i // np.uint64(4), SEED), i % np.uint64(4)))
-    np.testing.assert_array_equal(neighbours["bernoulli of"], u <= 0.25)
-    np.testing.assert_array_equal(neighbours["bernoulli of float64"], u <= 0.25)
-    np.testing.assert_array_equal(neighbours["bernoulli_ with"], u <= np.linspace(0, 1, SIZE).astype("float32"))
-    assert neighbours["bernoulli of offset"] == OFFSET + 12
+    np.testing.assert_array_equal(neighbors["bernoulli of"], u <= 0.25)
+    np.testing.assert_array_equal(neighbors["bernoulli of float64"], u <= 0.25)
+    np.testing.assert_array_equal(neighbors["bernoulli_ with"], u <= np.linspace(0, 1, SIZE).astype("float32"))
+    assert neighbors["bernoulli of offset"] == OFFSET + 12
 
 
 @pytest.mark.parametrize("dtype", ("float32", "float64", "bfloat16"))
 @pytest.mark.parametrize("size", (SIZE, SIZE + 1, SIZE + 2, SIZE + 4))
-def test_dropout_draws_for_as_many_neighbours_as_16_bytes_hold(neighbours, dtype, size):
+def test_dropout_draws_for_as_many_neighbours_as_16_bytes_hold(neighbors, dtype, size):
     vector = {"float32": 4, "float64": 2, "bfloat16": 8}[dtype]
     while size % vector:
         vector //= 2
-    kept = np.asarray(neighbours[f"dropout {size} {dtype}"])
+    kept = np.asarray(neighbors[f"dropout {size} {dtype}"])
     assert set(np.unique(kept)) == {0.0, float(rounded(np.array([1 / 0.75]), dtype)[0])}
-    np.testing.assert_array_equal(kept > 0, units_of_neighbours(neighbours, size, vector) < 0.75)
-    assert neighbours[f"dropout {size} {dtype} offset"] == fill(neighbours, size=size).end()
+    np.testing.assert_array_equal(kept > 0, units_of_neighbours(neighbors, size, vector) < 0.75)
+    assert neighbors[f"dropout {size} {dtype} offset"] == fill(neighbors, size=size).end()
 
 
-def test_dropout_of_other_layouts(neighbours):
-    flat = units_of_neighbours(neighbours, SIZE, 4) < 0.75
-    np.testing.assert_array_equal(np.ravel(neighbours["dropout even"]) > 0, flat)  # in the order of memory
-    one_by_one = fill(neighbours).units() < 0.75
-    np.testing.assert_array_equal(np.asarray(neighbours["dropout shifted"]) > 0, one_by_one)  # vectors of it cannot be read
-    np.testing.assert_array_equal(np.ravel(neighbours["dropout odd"]) > 0, fill(neighbours, size=99 * 51).units() < 0.75)
-    np.testing.assert_array_equal(np.asarray(neighbours["dropout_"]) > 0, one_by_one)
+def test_dropout_of_other_layouts(neighbors):
+    flat = units_of_neighbours(neighbors, SIZE, 4) < 0.75
+    np.testing.assert_array_equal(np.ravel(neighbors["dropout even"]) > 0, flat)  # in the order of memory
+    one_by_one = fill(neighbors).units() < 0.75
+    np.testing.assert_array_equal(np.asarray(neighbors["dropout shifted"]) > 0, one_by_one)  # vectors of it cannot be read
+    np.testing.assert_array_equal(np.ravel(neighbors["dropout odd"]) > 0, fill(neighbors, size=99 * 51).units() < 0.75)
+    np.testing.assert_array_equal(np.asarray(neighbors["dropout_"]) > 0, one_by_one)
     limit = 1.7580993408473766
     a = 1 / np.sqrt((limit**2 * 0.25 + 1) * 0.75)
-    np.testing.assert_allclose(neighbours["alpha"], np.where(one_by_one, 0, -limit * a) + limit * a * 0.25, rtol=1e-5)
+    np.testing.assert_allclose(neighbors["alpha"], np.where(one_by_one, 0, -limit * a) + limit * a * 0.25, rtol=1e-5)
 
 
-def test_native_dropout_and_its_derivative(neighbours):
-    kept = units_of_neighbours(neighbours, SIZE, 4) < 0.75
+def test_native_dropout_and_its_derivative(neighbors):
+    kept = units_of_neighbours(neighbors, SIZE, 4) < 0.75
     x = np.linspace(-2, 2, SIZE, dtype="float32")
-    np.testing.assert_array_equal(neighbours["mask"], kept)
-    np.testing.assert_allclose(neighbours["native"], x * kept / 0.75, rtol=1e-6)
-    np.testing.assert_allclose(neighbours["grad"], 3 * kept / 0.75, rtol=1e-6)
+    np.testing.assert_array_equal(neighbors["mask"], kept)
+    np.testing.assert_allclose(neighbors["native"], x * kept / 0.75, rtol=1e-6)
+    np.testing.assert_allclose(neighbors["grad"], 3 * kept / 0.75, rtol=1e-6)
 
 
 # ---- as many numbers as an element needs

@@ -51,19 +51,19 @@ SAID = "Used 40 registers, 8 bytes spill stores, 512 bytes smem"
 
 
 def test_the_cheapest_way_round_the_loop_counts():
-    code = sass.analyse(LOOP, SAID, sass.Hints())
+    code = sass.analyze(LOOP, SAID, sass.Hints())
     (part,) = code.parts
     assert [i.head for i in part.way] == ["LDG", "LDG", "FADD", "LDG", "FADD", "BRA", "STG", "BRA"]
     assert (code.registers, code.spilled, code.shared) == (40, 8, 512)
     assert code.loads == {128: 2, 32: 1} and code.stores == {64: 1}
-    dearest = sass.analyse(LOOP, SAID, sass.Hints(dearest=True))
+    dearest = sass.analyze(LOOP, SAID, sass.Hints(dearest=True))
     assert len(dearest.parts[0].way) == 10 and dearest.units == {"MUFU": 1}
 
 
 def test_bytes_in_flight_end_where_the_scoreboard_is_waited_for():
-    assert sass.analyse(LOOP, SAID, sass.Hints()).flight == 32
+    assert sass.analyze(LOOP, SAID, sass.Hints()).flight == 32
     late = LOOP.replace(f"0x{7 << 46 | 1 << 52:016x}", f"0x{7 << 46:016x}")  # nobody waits before the third load
-    assert sass.analyse(late, SAID, sass.Hints()).flight == 36
+    assert sass.analyze(late, SAID, sass.Hints()).flight == 36
 
 
 def test_groups_of_asynchronous_copies_are_in_flight_until_their_wait():
@@ -77,13 +77,13 @@ def test_groups_of_asynchronous_copies_are_in_flight_until_their_wait():
 def test_loops_inside_run_as_often_as_is_said():
     section = program(".L_x_0", ("LDG.E R1, [R2]", 0), ".L_x_1", ("FADD R1, R1, R1", 7, 1), ("@P1 BRA `(.L_x_1)",),
                       ("STG.E [R2], R1",), ("@P0 BRA `(.L_x_0)",), ("EXIT",))  # fmt: skip
-    (part,) = sass.analyse(section, SAID, sass.Hints("outer", trips=(5,))).parts
+    (part,) = sass.analyze(section, SAID, sass.Hints("outer", trips=(5,))).parts
     assert sum(part.often) == 3 + 2 * 5
 
 
 def test_what_limits_a_kernel():
     instance = instances.Instance("x", "", read=36, write=8)
-    code = sass.analyse(LOOP, SAID, sass.Hints())
+    code = sass.analyze(LOOP, SAID, sass.Hints())
     assert predict.instructions(code, instance) == 8
     h200 = predict.GPUS[-1]
     few = predict.bound(code, instance, 256, h200)

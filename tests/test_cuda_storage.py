@@ -30,10 +30,10 @@ def test_storages():
         made.copy_(made.cpu().fill_(3))
         print(made.tolist(), made.clone().device, made.to(device="cpu").device)
         print(torch.cuda.FloatStorage(wrap_storage=x.untyped_storage()).data_ptr() == x.data_ptr())
-        with pytest.raises(RuntimeError, match="FloatStorage: a storage on cuda, got one on cpu"):
+        with pytest.raises(RuntimeError, match="FloatStorage: expected a storage on cuda, got one on cpu"):
             torch.cuda.FloatStorage(wrap_storage=torch.ones(2).untyped_storage())
         print(torch.ones(2).untyped_storage().cuda().device, x.untyped_storage().cuda(0).data_ptr() == x.data_ptr())
-        with pytest.raises(RuntimeError, match="cuda: a CUDA device, got cpu"):
+        with pytest.raises(RuntimeError, match="cuda: expected a CUDA device, got cpu"):
             x.untyped_storage().cuda("cpu")
         names = "BFloat16 Bool Byte Char ComplexDouble ComplexFloat Double Float Half Int Long Short".split()
         print(all(getattr(torch.cuda, f"{n}Storage")(2).dtype is getattr(torch, f"{n}Storage").dtype for n in names))

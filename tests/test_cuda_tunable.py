@@ -164,5 +164,5 @@ def test_nothing_is_tried_in_a_capture_and_settings(tmp_path):
     ) == [
         "True 0 1", "30 1 True False 0 Facula's emulated device",
         "cuda.tunable.set_rotating_buffer_size: tries do not rotate memory, got 3",
-        "cuda.tunable.set_max_tuning_duration: a number from 0 on, got -1",
+        "cuda.tunable.set_max_tuning_duration: expected a number from 0 on, got -1",
     ]  # fmt: skip

@@ -122,7 +122,7 @@ def test_own_classes():
                 yield x + self.by
 
     assert list(IterableWrapper([1]).plus_for_a_test(2)) == [3] and repr(Plus([], 1)).endswith("Plus")
-    with pytest.raises(RuntimeError, match="name plus_for_a_test as it is already taken"):
+    with pytest.raises(RuntimeError, match="^register_function: a new name is expected, got plus_for_a_test"):
         data.functional_datapipe("plus_for_a_test")(Plus)
     with pytest.raises(TypeError, match="got <class 'int'>$"):
         data.functional_datapipe("other")(int)
@@ -140,9 +140,9 @@ class Checked(data.IterDataPipe):
 
 def test_classes_of_arguments_and_samples():
     assert list(Checked(IterableWrapper([1, 2]))) == [1, 2]
-    with pytest.raises(TypeError, match="^Expected argument 'source'"):
+    with pytest.raises(TypeError, match="^argument_validation: source must be of type"):
         Checked(3)
-    with pytest.raises(RuntimeError, match="^Expected an instance as subtype of <class 'int'>"):
+    with pytest.raises(RuntimeError, match="^runtime_validation: items of type <class 'int'> are expected"):
         list(Checked(IterableWrapper(["x"])))
     with data.runtime_validation_disabled():
         assert list(Checked(IterableWrapper(["x"]))) == ["x"]
@@ -155,7 +155,7 @@ def test_classes_whose_order_changes():
             yield 1
 
     assert list(Changes()) == [1]
-    with data.guaranteed_datapipes_determinism(), pytest.raises(TypeError, match="^Changes is non-deterministic"):
+    with data.guaranteed_datapipes_determinism(), pytest.raises(TypeError, match="^Changes: it is not deterministic"):
         Changes()
     assert list(Changes()) == [1]
 
@@ -172,27 +172,27 @@ def read_twice():
     ("use", "kind", "text"),
     [
         (lambda s: s([1]).map(abs, output_col=1), ValueError, "there can be no output_col"),
-        (lambda s: list(s(range(3)).filter(abs)), ValueError, "Boolean output is required"),
+        (lambda s: list(s(range(3)).filter(abs)), ValueError, "filter_fn must return a bool"),
         (lambda s: s([1]).batch(0), AssertionError, "got 0$"),
-        (lambda s: list(s([1]).unbatch(1)), IndexError, "exceeds the depth of the DataPipe"),
+        (lambda s: list(s([1]).unbatch(1)), IndexError, "^UnBatcher: lists nested 1 deep are expected"),
         (lambda s: s([1]).unbatch(-2), ValueError, "got -2$"),
-        (lambda s: list(s(range(6)).groupby(abs, buffer_size=3, group_size=2)), RuntimeError, "^Failed to group items"),
+        (lambda s: list(s(range(6)).groupby(abs, buffer_size=3, group_size=2)), RuntimeError, "^Grouper: the buffer is full"),
         (lambda s: list(s(range(9)).fork(2, buffer_size=2)[0]), BufferError, "buffer overflow"),
         (lambda s: list(s(range(6)).demux(2, remainder)[0]), ValueError, "got 2$"),
-        (lambda s: s([1]).fork(0), ValueError, "but 0 is found$"),
+        (lambda s: s([1]).fork(0), ValueError, "^fork: num_instances must be positive, got 0$"),
         (
             lambda s: graph_settings.apply_sharding(s([1]).sharding_filter().sharding_filter(), 2, 0),
             RuntimeError, "^apply_sharding: .* at most once",
         ),
-        (lambda s: graph_settings.apply_sharding(s([1]).sharding_filter(), 2, 2), ValueError, r"instance_id\(2\)"),
+        (lambda s: graph_settings.apply_sharding(s([1]).sharding_filter(), 2, 2), ValueError, r"^apply_sharding: instance_id must be below num_of_instances=2, got 2"),
         (lambda s: s([1]).concat(3), TypeError, "^ConcaterIterDataPipe: expected streams"),
         (lambda s: s([1]).shuffle(buffer_size=0), AssertionError, "got 0$"),
         (lambda s: s([1]).nope, AttributeError, "no attribute 'nope'"),
         (lambda s: read_twice(), RuntimeError, "^IterDataPipe: a newer iterator of"),
-        (lambda s: Sequence(range(5)).batch(2)[3], IndexError, "^Index 3 is out of bound"),
-        (lambda s: Sequence([1, 2]).zip(Sequence([3]))[1], IndexError, "^Index 1 is out of range"),
-        (lambda s: FileOpener([], mode="w"), ValueError, "^Invalid mode w$"),
-        (lambda s: graph.traverse_dps([1]), RuntimeError, "^Expected `IterDataPipe` or `MapDataPipe`"),
+        (lambda s: Sequence(range(5)).batch(2)[3], IndexError, "^Batcher: index 3 is out of range"),
+        (lambda s: Sequence([1, 2]).zip(Sequence([3]))[1], IndexError, "^Zipper: index 1 is out of range"),
+        (lambda s: FileOpener([], mode="w"), ValueError, "^FileOpener: .*, got w$"),
+        (lambda s: graph.traverse_dps([1]), RuntimeError, "^traverse: an IterDataPipe or a MapDataPipe is expected"),
     ],
 )  # fmt: skip
 def test_what_is_refused(use, kind, text):
@@ -259,7 +259,7 @@ def test_a_pickled_stream_goes_on_where_it_was():
     expected = list(stream)
     copy = pickle.loads(pickle.dumps(stream))
     _simple_graph_snapshot_restoration(copy, 3, torch.Generator().manual_seed(0))
-    with pytest.raises(RuntimeError, match="^Snapshot restoration cannot be applied"):
+    with pytest.raises(RuntimeError, match="^restore: the graph has been restored already"):
         _simple_graph_snapshot_restoration(copy, 3)
     assert list(copy) == expected[3:] and list(copy) != expected[3:]
 

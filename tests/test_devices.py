@@ -102,18 +102,18 @@ def test_an_unknown_device_is_named_as_programs_expect(text):
     with pytest.raises(RuntimeError) as caught:
         facula.device(text)
     before, _, after = str(caught.value).partition(" device type at start of device string: ")
-    assert before == "Expected one of cpu, cuda, meta" and after == text
+    assert before == "Expected one of cpu, cuda, meta" and after.partition(". Did you mean")[0] == text
 
 
 @pytest.mark.parametrize(
     "text, message",
     [
-        ("", "Device string must not be empty"),
-        ("cpu:x", "Invalid device string: 'cpu:x'"),
-        ("cpu:-1", "Invalid device string: 'cpu:-1'"),
-        ("cuda:", "Invalid device string: 'cuda:'"),
-        ("cuda:01", "Invalid device string: 'cuda:01'"),
-        ("cpu:99999999999", "Could not parse device index '99999999999' in device string 'cpu:99999999999'"),
+        ("", "device: expected a device such as 'cpu' or 'cuda:0', got an empty text"),
+        ("cpu:x", "Invalid device string: 'cpu:x', expected a number after the colon, got 'x'"),
+        ("cpu:-1", "Invalid device string: 'cpu:-1', expected a number after the colon, got '-1'"),
+        ("cuda:", "Invalid device string: 'cuda:', expected a number after the colon, got ''"),
+        ("cuda:01", "Invalid device string: 'cuda:01', expected a number after the colon, got '01'"),
+        ("cpu:99999999999", "device: the number of a device is at most 127, got 'cpu:99999999999'"),
     ],
 )
 def test_a_malformed_index_is_an_error(text, message):
@@ -121,6 +121,12 @@ def test_a_malformed_index_is_an_error(text, message):
         facula.device(text)
     assert str(caught.value) == message
     assert facula.device("cuda:10") == facula.device("cuda", 10)
+
+
+@pytest.mark.parametrize(("text", "meant"), [("cudaa", "cuda"), ("cud:0", "cuda"), ("gpu", "cuda"), ("gpu:1", "cuda"), ("mta", "meta")])
+def test_a_device_that_was_meant_is_suggested(text, meant):
+    with pytest.raises(RuntimeError, match=rf"string: {text}\. Did you mean: '{meant}'\?$"):
+        facula.device(text)
 
 
 def test_the_default_device_is_the_threads_own():

@@ -1,10 +1,10 @@
 """`__torch_dispatch__`: modes and classes that stand in for kernels, and fake tensors."""
 
 import pytest
-from facula._subclasses import DataDependentOutputException, FakeTensor, FakeTensorMode
 
 import facula
 from facula import nn, optim
+from facula._subclasses import DataDependentOutputException, FakeTensor, FakeTensorMode
 from facula.utils import _pytree
 from facula.utils._python_dispatch import (
     TorchDispatchMode,

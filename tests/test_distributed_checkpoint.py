@@ -27,7 +27,7 @@ DATA = (
     'c-rk%J#W)M7(UyL6O7akmX=CXf~Dc3seOs<7*twC$P)5E+N!APV!4iKE!?<gUxQ$(gs6mAK)_N7#J}JtbVNmhiH(7eg_V)Jn5MR)G;Nv%iHk3n'
     'k9*$t@x70qw`y<$0OWF@Z485RzzXbjx8Y3JENm4v?|XV>5UeD|Hfv-HRU@05YP^OS0;99qG3Y2zT0sl<{9wbvX2S_W*RSgpn2LRzA<^9Le|>q('
     'km$^jxyONem^;LNV68c(<+*G14X2LvO0kFZD@utHn0<hLup|Y0B!Lky+aj>~5IcTQa{|3`qnEq~!*enA9LnLz%-8cg$-*DWVF=8$IJ6F4>zzSS'
-    'pt<+ot}S)H{|NvO3qU0`9Xf$aD)7j{goo+Y^h)7`R79wW<&siXR8>`=28)td5=Bwg)M8oDWLc3knOw~(z4FC3dBP*#WXVvnEuL}t4!1E+KL=@a'
+    'pt<+ot}S)H{|NvO3qU0`9Xf$aD)7j{goo+Y^h)7`R79wW<&siXR8>`=28)td5=Bwg)M8oDWLc3knOw~(z4FC3dBP*#WXVvnEuL}t4!1E+KL=@a'  # codespell:ignore
     'T!5nq<WdZs5_~#HTtwrEAp7wkZOTo@i3?#Q5odt`?E*~0<Fy=0z(2>}9qu81#1qNfEa+1Fs=@Qu4y3|OwUB&jeaS@YZ#G&9E=$*E1JU=$1u}eu'
     ';hX!Tz135jolOqkUN4wi*!4oe44l<1*Q=S>sfT`GHlTn&KEF)q{4En=B8Z@SzJ(W~9|goNQ<fs)mN~N8n_FnW;4#X~8^B-<ZU^xOXD~Y``_#65'
     '&vR^gMxk(r7R;&La&0W2+~oyy1|wksoozbsUbr~9OQP*|ao~%c9ryzHZ?=6j+d*(Mp{i+7uUtO`fhg+sEP0zF7n$2+zMG?rMxTFsF-HCv>tg>`'

@@ -123,7 +123,7 @@ assert chained.wait() == 5 and future.wait() == 4
 assert facula.futures.wait_all([rpc.rpc_async(NEXT, same, (i,)) for i in range(5)]) == list(range(5))
 assert rpc.rpc_sync(NEXT, later, (ME, facula.ones(2))).tolist() == [4, 4]
 assert rpc.remote(NEXT, later, (ME, facula.ones(2))).to_here().tolist() == [4, 4]
-raised(lambda: rpc.rpc_sync(NEXT, no_future), "RuntimeError", "returns a Future, got int")
+raised(lambda: rpc.rpc_sync(NEXT, no_future), "RuntimeError", "must return a Future, got int")
 if RANK == 0:
     batch = rpc.remote("worker1", Batch)
     futures = [rpc.rpc_async("worker1", Batch.join, (batch, x)) for x in range(4)]  # no thread waits for the others

@@ -7,7 +7,7 @@ import time
 import pytest
 from cuda_environment import environment
 from distributed_ranks import Ranks, run_ranks
-from rpc_ranks import END, HEAD, INIT, run
+from rpc_ranks import END, HEAD, INIT, MEET, run
 
 import facula
 from facula.distributed import autograd as dist_autograd
@@ -163,6 +163,21 @@ await_signs("told", 0, 2)  # rank 0 holds the store
 
 def test_programs_may_end_without_shutdown():
     assert run_ranks(INIT + "assert rpc.rpc_sync(ME, same, (1,)) == 1\nprint('ok')\n", 2) == ["ok\n"] * 2
+
+
+SLOW = """
+from facula.distributed.rpc import _connection
+send = _connection.Connection.send
+def slow(*arguments):
+    time.sleep(0.5)
+    return send(*arguments)
+if RANK == 0:  # the leader, whose process ends as soon as it has met the others
+    _connection.Connection.send = slow
+"""
+
+
+def test_a_leader_that_ends_at_once_has_answered_the_others():
+    assert run_ranks(HEAD + SLOW + MEET + "print('ok')\n", 3) == ["ok\n"] * 3
 
 
 def test_two_workers_of_one_name():

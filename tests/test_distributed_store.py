@@ -269,7 +269,7 @@ def test_one_server_for_several_stores_of_a_process():
 def test_tokens(monkeypatch):
     monkeypatch.setenv("FACULA_STORE_TOKEN", "right")
     store = tcp()
-    for wrong in ("", "wrong", "righ", "rightright", "x" * 256):
+    for wrong in ("", "wrong", "righ", "rightright", "x" * 256):  # codespell:ignore
         monkeypatch.setenv("FACULA_STORE_TOKEN", wrong)
         with pytest.raises(dist.DistNetworkError, match="token"):
             dist.TCPStore("127.0.0.1", store.port, None, False, SECOND)

@@ -67,7 +67,7 @@ def test_signatures_take_the_calls_of_every_overload(method):
                 signature.bind(*[0] * (count + method), **keywords)
 
 
-IMPERATIVES = """Accept Apply Combine Compute Do Drop Fill Give Let Limit Multiply Normalise Pad Replace Resize Return Round Run Say
+IMPERATIVES = """Accept Apply Combine Compute Do Drop Fill Give Let Limit Multiply Normalize Pad Replace Resize Return Round Run Say
 Set Take Write""".split()  # lint looks at those of Python
 
 

@@ -91,7 +91,7 @@ def test_errors():
 @pytest.mark.parametrize("n", [-1, 0, -(2**63)])
 def test_a_single_size_counts_data_points(name, n):
     """Among several sizes -1 stands for the tensor's own; None does for a single one."""
-    with pytest.raises(RuntimeError, match=f"fft.{name}: Invalid number of data points .{n}. specified"):
+    with pytest.raises(RuntimeError, match=f"fft.{name}: .* data point.*, got .?{n}"):
         getattr(facula.fft, name)(facula.ones(4), n)
     assert facula.fft.fftn(facula.ones(4), [-1]).shape == (4,)
 

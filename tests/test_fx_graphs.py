@@ -25,7 +25,7 @@ def test_editing_a_graph():
     x, y = torch.randn(3), torch.randn(3)
     assert torch.equal(gm(x, y), (y - x.relu()).abs())
     assert gm.graph.find_nodes(op="call_method", target="abs") == [absolute] and gm.graph.find_nodes(op="output")
-    with pytest.raises(RuntimeError, match=r"Tried to erase Node add but it still had 1 users in the graph: \{abs_1: None\}!"):
+    with pytest.raises(RuntimeError, match=r"^erase_node: no other node may use add, got 1 users: \[abs_1\]"):
         gm.graph.erase_node(add)
     assert [n.name for n in reversed(gm.graph.nodes)][:2] == ["output", "abs_1"] and len(gm.graph.nodes) == 7
     add.update_arg(1, 5)
@@ -62,15 +62,15 @@ def test_lint_finds_what_is_wrong():
     other.call_function(torch.relu, (x,))
     with pytest.raises(RuntimeError, match="lint: relu has the argument x, a node of another graph"):
         other.lint()
-    with pytest.raises(AssertionError, match="op 'foo' is not in _legal_ops"):
+    with pytest.raises(AssertionError, match="^create_node: op must be 'placeholder', .* got 'foo'"):
         graph.create_node("foo", "x")
-    with pytest.raises(ValueError, match="has type str but a Callable is expected"):
+    with pytest.raises(ValueError, match="must be a Callable, got '"):
         graph.call_function("x")
-    with pytest.raises(ValueError, match="but a str is expected"):
+    with pytest.raises(ValueError, match="must be a str, got "):
         graph.call_method(torch.relu)
     gm = fx.symbolic_trace(Net())
     del gm.lin
-    with pytest.raises(RuntimeError, match="references nonexistent"):
+    with pytest.raises(RuntimeError, match="^Graph.lint: the target of node .* must be in the module"):
         gm.graph.lint()
 
 

@@ -29,7 +29,7 @@ KEYS = {
     "negative list": [-1, -4],
     "array": np.array([[0, 1], [3, 2]]),
     "array and slice": (np.array([1, 2]), slice(None), np.array([3, 0])),
-    "neighbours": (slice(None), np.array([1, 2]), np.array([[3], [0]])),
+    "neighbors": (slice(None), np.array([1, 2]), np.array([[3], [0]])),
     "separated by none": (np.array([1, 2]), None, np.array([3, 0])),
     "array after ellipsis": (..., np.array([5, 0])),
     "last": (slice(None), slice(None), np.array([5, 0, 0])),
@@ -403,5 +403,5 @@ def test_truth_values_alone_choose_nothing_or_all():
 
 @pytest.mark.parametrize("dtype", [torch.bool, torch.int64, torch.float32])
 def test_index_fill_takes_no_complex_number_for_a_real_tensor(dtype):
-    with pytest.raises(RuntimeError, match="^index_fill: a real number"):
+    with pytest.raises(RuntimeError, match="^index_fill: expected a real number"):
         torch.zeros(2, dtype=dtype).index_fill_(0, torch.tensor([0]), 1j)

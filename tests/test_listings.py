@@ -68,7 +68,7 @@ def test_listing_1_the_network():
 
 
 def test_listing_1_a_wrong_shape_is_a_clear_error():
-    with pytest.raises(RuntimeError, match=r"^mm: .* got \[2, 3200\] and \[4608, 10\]$"):
+    with pytest.raises(RuntimeError, match=r"^mm: .* got \(2, 3200\) and \(4608, 10\)$"):
         FullBasicModel()(torch.randn(2, 1, 7, 7))
 
 

@@ -1,4 +1,4 @@
-"""With deterministic algorithms the same bytes go in every run: what ops cost is modelled instead of measured."""
+"""With deterministic algorithms the same bytes go in every run: what ops cost is modeled instead of measured."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ def test_a_bound_is_set_and_put_back():
     for name in ("_budget_set", "_budget_report", "_budget_get"):
         with pytest.raises(TypeError, match="^memory_budget: . arguments, got 3"):
             getattr(facula._C, name)(CPU, 1, 2)
-    with pytest.raises(ValueError, match="^memory_budget: the CPU or a CUDA device, got meta$"):
+    with pytest.raises(ValueError, match="^memory_budget: expected the CPU or a CUDA device, got meta$"):
         facula._C._budget_get(facula.device("meta"))
 
 

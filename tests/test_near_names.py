@@ -98,7 +98,7 @@ def test_near_name_counts_edits():
 def test_signatures_are_written_as_python_does():
     text = str(error_of(TypeError, lambda: facula.ones(2).sum(axes=0)))
     assert text == (
-        "sum(): the arguments fit no signature: no argument is called 'axes' (did you mean 'dim'?); expected one of:\n"
+        "sum: the arguments fit no signature: no argument is called 'axes' (did you mean 'dim'?); expected one of:\n"
         " * (input: Tensor, *, dtype: dtype | None = None)\n"
         " * (input: Tensor, dim: int | Sequence[int] | None, keepdim: bool = False, *, dtype: dtype | None = None, out: Tensor | None = None)\n"
         "got (torch.Tensor, axes=int)"
@@ -109,7 +109,7 @@ def test_signatures_are_written_as_python_does():
     ("call", "part"),
     [
         (lambda: facula.zeros(2, dtyp=facula.int), "no argument is called 'dtyp' (did you mean 'dtype'?); expected (size: int | Sequence[int], *,"),
-        (lambda: nn.functional.relu(facula.ones(2), inplac=True), "relu(): the arguments fit no signature: no argument is called 'inplac' (did you"),
+        (lambda: nn.functional.relu(facula.ones(2), inplac=True), "relu: the arguments fit no signature: no argument is called 'inplac' (did you"),
         (lambda: facula.ones(2).softmax(dimm=0), "(did you mean 'dim'?); expected (input: Tensor, dim: int, dtype: dtype | None = None, *, out"),
         (lambda: facula.ones(2).view(2, foo=3), "no argument is called 'foo'; expected one of:\n * (input: Tensor, size: int | Sequence[int])\n"),
         (lambda: facula.permute(facula.ones(2), 0, 1), "the arguments fit no signature; expected (input: Tensor, dims: Sequence[int]), got"),
@@ -127,10 +127,10 @@ def test_calls_that_fit_no_signature(call, part):
 @pytest.mark.parametrize(
     ("call", "text"),
     [
-        (lambda: facula.tensor(1, dtyp=facula.int), "tensor(): no argument is called 'dtyp' (did you mean 'dtype'?); expected data, dtype, device, requires_grad, pin_memory"),
-        (lambda: facula.device("cpu", idx=2), "device(): no argument is called 'idx'; expected type, index"),
-        (lambda: facula.ones(2).set_(sourc=facula.ones(2)), "set_(): no argument is called 'sourc' (did you mean 'source'?); expected source, "),
-        (lambda: facula.tensor(1, **{"\ud800": 2}), "tensor(): no argument is called '\\ud800'; expected data"),
+        (lambda: facula.tensor(1, dtyp=facula.int), "tensor: no argument is called 'dtyp' (did you mean 'dtype'?); expected data, dtype, device, requires_grad, pin_memory"),
+        (lambda: facula.device("cpu", idx=2), "device: no argument is called 'idx'; expected type, index"),
+        (lambda: facula.ones(2).set_(sourc=facula.ones(2)), "set_: no argument is called 'sourc' (did you mean 'source'?); expected source, "),
+        (lambda: facula.tensor(1, **{"\ud800": 2}), "tensor: no argument is called '\\ud800'; expected data"),
     ],
 )  # fmt: skip
 def test_functions_without_a_generated_signature(call, text):

@@ -148,7 +148,7 @@ def test_rows_that_were_scaled_down_are_not_above_the_bound(of_bags):
     assert facula.equal(weight, kept), "and so they are scaled once"
 
 
-# -- normalisation -------------------------------------------------------------------------------------------
+# -- normalization -------------------------------------------------------------------------------------------
 
 
 def test_normalize_and_local_response_norm():

@@ -138,7 +138,7 @@ def test_packing_errors(lengths, text):
         rnn_utils.pack_padded_sequence(tensor((4, 2, 3)), lengths)
 
 
-# -- weight and spectral normalisation -----------------------------------------------------------------------
+# -- weight and spectral normalization -----------------------------------------------------------------------
 
 
 @pytest.mark.filterwarnings("ignore::FutureWarning")
@@ -256,7 +256,7 @@ def test_global_pruning_and_errors():
         prune.remove(a, "bias")
 
 
-# -- fusion, stateless calls, skipped initialisation ---------------------------------------------------------
+# -- fusion, stateless calls, skipped initialization ---------------------------------------------------------
 
 
 @pytest.mark.parametrize("transpose", [False, True])

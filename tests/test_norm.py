@@ -1,4 +1,4 @@
-"""Normalisations against their definitions in NumPy, and their derivatives against differences."""
+"""Normalizations against their definitions in NumPy, and their derivatives against differences."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ def double(*shape, grad=False):
     return facula.tensor(rng.standard_normal(shape).tolist(), dtype=facula.float64, requires_grad=grad)
 
 
-def normalised(x, axes, eps=1e-5):
+def normalized(x, axes, eps=1e-5):
     return (x - x.mean(axes, keepdims=True)) / np.sqrt(x.var(axes, keepdims=True) + eps)
 
 
@@ -26,7 +26,7 @@ def values(t):
 def test_layer_norm(shape, dims):
     inner = shape[-dims:]
     x, w, b = double(*shape), double(*inner), double(*inner)
-    want = normalised(values(x), tuple(range(-dims, 0))) * values(w) + values(b)
+    want = normalized(values(x), tuple(range(-dims, 0))) * values(w) + values(b)
     np.testing.assert_allclose(values(facula.layer_norm(x, inner, w, b)), want, atol=1e-12)
     result, mean, rstd = facula.native_layer_norm(x, inner, w, b, 1e-5)
     np.testing.assert_allclose(values(result), want, atol=1e-12)
@@ -36,7 +36,7 @@ def test_layer_norm(shape, dims):
 def test_layer_norm_of_views_and_nothing():
     x = double(6, 4)
     got = facula.layer_norm(x.transpose(0, 1), [6])
-    np.testing.assert_allclose(values(got), normalised(values(x).T, -1), atol=1e-12)
+    np.testing.assert_allclose(values(got), normalized(values(x).T, -1), atol=1e-12)
     assert facula.layer_norm(facula.zeros(0, 4), [4]).shape == (0, 4)
     assert np.isnan(values(facula.layer_norm(facula.tensor([[1.0, float("nan")]]), [2]))).all()
 
@@ -46,7 +46,7 @@ def test_layer_norm_dtypes(dtype, atol):
     x = double(3, 50)
     result = facula.layer_norm(x.to(dtype), [50])
     assert result.dtype == dtype
-    np.testing.assert_allclose(values(result), normalised(values(x), -1), atol=atol)
+    np.testing.assert_allclose(values(result), normalized(values(x), -1), atol=atol)
 
 
 def test_layer_norm_errors():
@@ -70,7 +70,7 @@ def test_group_norm(shape, groups):
     x, w, b = double(*shape), double(6), double(6)
     grouped = values(x).reshape(shape[0], groups, -1)
     column = (1, 6, *[1] * (len(shape) - 2))
-    want = normalised(grouped, -1).reshape(shape) * values(w).reshape(column) + values(b).reshape(column)
+    want = normalized(grouped, -1).reshape(shape) * values(w).reshape(column) + values(b).reshape(column)
     np.testing.assert_allclose(values(facula.group_norm(x, groups, w, b)), want, atol=1e-12)
 
 
@@ -88,7 +88,7 @@ def test_batch_norm(shape):
     column = (1, 3, *[1] * (len(shape) - 2))
     affine = lambda y: y * values(w).reshape(column) + values(b).reshape(column)  # noqa: E731
     got = facula.batch_norm(x, w, b, mean, var, True, 0.1, 1e-5, False)
-    np.testing.assert_allclose(values(got), affine(normalised(values(x), axes)), atol=1e-10)
+    np.testing.assert_allclose(values(got), affine(normalized(values(x), axes)), atol=1e-10)
     np.testing.assert_allclose(values(mean), 0.1 * values(x).mean(axes), atol=1e-12)
     np.testing.assert_allclose(values(var), 0.9 + 0.1 * values(x).var(axes, ddof=1), atol=1e-12)
     got = facula.batch_norm(x, w, b, mean, var, False, 0.1, 1e-5, False)
@@ -104,7 +104,7 @@ def test_batch_norm_needs_statistics():
 def test_instance_norm():
     x, w, b = double(2, 3, 5), double(3), double(3)
     mean, var = facula.zeros(3, dtype=facula.float64), facula.ones(3, dtype=facula.float64)
-    want = normalised(values(x), -1) * values(w)[:, None] + values(b)[:, None]
+    want = normalized(values(x), -1) * values(w)[:, None] + values(b)[:, None]
     for m, v in ((None, None), (mean, var)):
         got = facula.instance_norm(x, w, b, m, v, True, 0.1, 1e-5, False)
         np.testing.assert_allclose(values(got), want, atol=1e-12)

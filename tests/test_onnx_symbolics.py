@@ -145,5 +145,5 @@ def test_a_completed_module_refuses_in_its_own_words():
     from facula.compat import placeholders
 
     placeholders.complete_module(opset9, "torch.onnx.symbolic_opset9")
-    with pytest.raises(AttributeError, match="^onnx has no translation .* got 'no_such'$"):
+    with pytest.raises(AttributeError, match="^onnx.export: there is no translation .* got 'no_such'$"):
         opset9.no_such  # noqa: B018

@@ -51,7 +51,7 @@ def plain_transducer(log_probs, targets, blank):
     return -math.log(total)
 
 
-def normalised(logits):
+def normalized(logits):
     return logits - np.log(np.exp(logits).sum(-1, keepdims=True))
 
 
@@ -59,14 +59,14 @@ def normalised(logits):
 def test_rnnt_loss(fused):
     logits = rng.normal(size=(2, 4, 3, 5)).astype("float32")
     if not fused:
-        logits = normalised(logits)
+        logits = normalized(logits)
     targets, lengths = np.array([[1, 2], [3, 0]], "int32"), ([4, 3], [2, 1])
     given = [facula.from_numpy(a) for a in (logits, targets, *(np.array(n, "int32") for n in lengths))]
     costs, gradients = audio.rnnt_loss_forward(*given, 4, -1.0, fused)
 
     def cost(n, values):
         part = values[: lengths[0][n], : lengths[1][n] + 1]
-        return plain_transducer(normalised(part) if fused else part, targets[n], 4)
+        return plain_transducer(normalized(part) if fused else part, targets[n], 4)
 
     for n in range(2):
         assert costs[n].item() == pytest.approx(cost(n, logits[n]), abs=1e-5)

@@ -52,10 +52,10 @@ def test_png_of_sixteen_bits_and_of_palettes():
     decoded = image.decode_png(file_of(picture, "PNG"), 0)
     np.testing.assert_array_equal(decoded.numpy(), planes(np.asarray(picture.convert("RGB"))))
     assert image.decode_png(file_of(Image.fromarray(PIXELS[:, :, 0] > 99), "PNG"), 0).unique().tolist() == [0, 255]
-    colours = bytearray(file_of(Image.fromarray(MODES["RGB"]), "PNG").numpy().tobytes())
-    colours[24] = 16
+    colors = bytearray(file_of(Image.fromarray(MODES["RGB"]), "PNG").numpy().tobytes())
+    colors[24] = 16
     with pytest.raises(NotImplementedError, match="^decode_png: Pillow"):
-        image.decode_png(facula.frombuffer(colours, dtype=facula.uint8), 0)
+        image.decode_png(facula.frombuffer(colors, dtype=facula.uint8), 0)
 
 
 def test_jpeg():

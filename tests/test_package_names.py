@@ -6,6 +6,9 @@ import subprocess
 import sys
 
 import pytest
+
+import facula
+from facula import nn
 from facula._functorch import vmap as mapping
 from facula._functorch.eager_transforms import _slice_argnums
 from facula._functorch.make_functional import (
@@ -16,9 +19,6 @@ from facula._functorch.make_functional import (
     make_functional_with_buffers,
 )
 from facula._ops import HigherOrderOperator
-
-import facula
-from facula import nn
 from facula.compat import dispatch as compat_dispatch
 from facula.nn.utils._named_member_accessor import NamedMemberAccessor, swap_tensor
 from facula.nn.utils._per_sample_grad import call_for_per_sample_grads
@@ -64,7 +64,7 @@ def test_modules_as_functions_of_their_parameters():
     assert names == ("weight", "bias") and facula.vmap(function)(weights, (facula.ones(3, 5, 2),)).shape == (3, 5, 4)
     weights, buffers, function, _, names = functional_init_with_buffers(nn.BatchNorm1d)(2)
     assert "running_mean" in names and function(weights, buffers, (facula.ones(3, 2),)).shape == (3, 2)
-    with pytest.raises(ValueError, match=r"functional_init: ensemble_shape of at most 1 element, got \(1, 2\)"):
+    with pytest.raises(ValueError, match=r"functional_init: expected ensemble_shape of at most 1 element, got \(1, 2\)"):
         functional_init(nn.Linear, (1, 2))(2, 2)
 
 
@@ -173,9 +173,8 @@ def test_vtune_is_not_there():
 
 
 def test_no_program_is_traced_and_fake_modes_are_found():
-    from facula._subclasses import FakeTensorMode
-
     from facula import _guards
+    from facula._subclasses import FakeTensorMode
 
     assert _guards.active_fake_mode() is None and _guards.TracingContext.try_get() is None
     with FakeTensorMode() as mode:
@@ -226,3 +225,21 @@ def test_references_to_storages_do_not_keep_them():
     kept = StorageWeakRef(y.untyped_storage())
     del y
     assert kept.expired()
+
+
+def test_pickles_name_what_stays():
+    """PyTorch's names for the functions that rebuild tensors, and names that pickles of Facula have carried before."""
+    x = facula.ones(2, dtype=facula.float64)
+    assert b"facula._utils" in pickle.dumps(x) and pickle.loads(pickle.dumps(x)).equal(x)
+    for place in ("facula._pickled", "facula._tensor.pickled"):
+        assert pickle.loads(f"c{place}\nconstant\n(S'float16'\ntR.".encode()) is facula.float16
+    assert pickle.loads(b"cfacula._ops\n_operator\n(S'aten'\nS'add'\ntR.") is facula.ops.aten.add
+
+
+def test_private_names_are_the_very_modules():
+    import facula._dynamo.exc
+    from facula.compiler import _errors, _settings
+    from facula.func import _batching
+
+    assert facula._dynamo.exc is _errors and facula._dynamo.config is _settings and mapping is _batching
+    assert facula._utils is sys.modules["facula._serialization.rebuild"]

@@ -271,7 +271,7 @@ def test_fractional_windows_are_inside_and_hold_the_maxima(n):
         (lambda: facula.max_pool2d(facula.ones(1, 3, 8, 8), 0), "max_pool2d.*kernel_size"),
         (lambda: facula.max_pool2d(facula.ones(1, 3, 8, 8), 2, stride=0), "max_pool2d.*stride"),
         (lambda: facula.max_pool2d(facula.ones(1, 3, 8, 8), 9), "max_pool2d.*no windows"),
-        (lambda: facula.max_pool2d(facula.ones(8, 8), 2), r"max_pool2d.*got shape \[8, 8\]"),
+        (lambda: facula.max_pool2d(facula.ones(8, 8), 2), r"max_pool2d.*got shape \(8, 8\)"),
         (lambda: facula.max_pool2d(facula.ones(1, 0, 4, 4), 2), "max_pool2d.*batch"),
         (lambda: F.avg_pool2d(facula.ones(1, 3, 8, 8), 2, divisor_override=0), "avg_pool2d.*divisor_override"),
         (lambda: F.adaptive_avg_pool2d(facula.ones(1, 3, 8, 8), -1), "adaptive_avg_pool2d.*output_size"),
@@ -327,7 +327,7 @@ def test_transposes_of_means_are_of_floats(name, dtype):
 @pytest.mark.parametrize("size", [[20, 20], [4, 4], [6, 7, 6]])
 def test_transpose_of_means_has_one_element_per_window(size):
     n = len(size)
-    with pytest.raises(RuntimeError, match=r"avg_pool.d: planes of size .* have windows .*, got a gradient of shape \[1, 2, 3, 3\]"):
+    with pytest.raises(RuntimeError, match=r"avg_pool.d: planes of size .* have windows .*, got a gradient of shape \(1, 2, 3, 3\)"):
         facula._C._ops.avg_pool_transpose(facula.ones(PLANE), size, [2] * n, [2] * n, [0] * n, False, True, None)
 
 

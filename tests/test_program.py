@@ -196,10 +196,10 @@ return %y
 @pytest.mark.parametrize(
     ("op", "message"),
     [
-        ("sin.default(%b)", r"sin\(\): argument 'self' is a Tensor, got None"),
-        ("matmul.default(%x, %c)", r"matmul\(\): argument 'other' is a Tensor, got None"),
-        ("add.default(%x, %b, 1)", r"add\(\): argument 'other' is a Operand, got None"),
-        ("cat.default([%x, %b], 0)", r"cat\(\): argument 'tensors' is a Tensor\[\], got None"),
+        ("sin.default(%b)", r"sin: argument 'self' is a Tensor, got None"),
+        ("matmul.default(%x, %c)", r"matmul: argument 'other' is a Tensor, got None"),
+        ("add.default(%x, %b, 1)", r"add: argument 'other' is a Operand, got None"),
+        ("cat.default([%x, %b], 0)", r"cat: argument 'tensors' is a Tensor\[\], got None"),
     ],
 )
 def test_results_that_an_op_did_not_give_are_no_tensors(op, message):
@@ -225,7 +225,7 @@ def test_errors_of_an_op_say_where_it_was_recorded():
         ("%b: float32[s0, 2]]", "%a: float32[s0, 2]]", "defined twice, got 'a'"),
         ("float32[s0, 4] = add", "float31[s0, 4] = add", "line 4: expected a dtype"),
         ("[{4*s0}]", "[{4*}]", "expression: cannot be read"),
-        ("return", "retur", "line 9: expected '%'"),
+        ("return", "retur", "line 9: expected '%'"),  # codespell:ignore
         ("symbol s0 in [1, 64] sample 3", "symbol s0 in [1, 6x] sample 3", "a number in range"),
     ],
 )

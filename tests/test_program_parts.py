@@ -4,11 +4,11 @@ import io
 
 import numpy as np
 import pytest
-from facula._dynamo._trace_wrapped_higher_order_op import TransformGetItemToIndex
-from facula._higher_order_ops import associative_scan
 
 import facula as torch
 from facula import nn
+from facula._dynamo._trace_wrapped_higher_order_op import TransformGetItemToIndex
+from facula._higher_order_ops import associative_scan
 from facula.ao import quantization
 from facula.ao.quantization import observer
 from facula.distributed.algorithms._checkpoint.checkpoint_wrapper import CheckpointImpl, checkpoint_wrapper

@@ -244,7 +244,7 @@ BAD = {
     "scales": (
         lambda: torch.quantize_per_channel(values(2, 3), torch.ones(3), torch.zeros(2).long(), 0, torch.qint8),
         RuntimeError,
-        r"scales is a tensor of 2 elements, got \[3\]",
+        r"scales is a tensor of 2 elements, got \(3,\)",
     ),
     "axis": (
         lambda: torch.quantize_per_channel(values(2), torch.ones(2), torch.zeros(2).long(), 1, torch.qint8), IndexError, "got 1"
@@ -273,12 +273,12 @@ BAD = {
         "2 elements",
     ),
     "linear": (lambda: nnq.Linear(2, 2)(values(1, 2)), RuntimeError, "quantized.linear: .*float32"),
-    "linear size": (lambda: nnq.Linear(3, 2)(quantized(1, 2)), RuntimeError, r"\[1, 2\]"),
+    "linear size": (lambda: nnq.Linear(3, 2)(quantized(1, 2)), RuntimeError, r"\(1, 2\)"),
     "weight": (lambda: nnq.Linear(2, 2).set_weight_bias(values(2, 2), None), RuntimeError, "qint8, got torch.float32"),
-    "conv": (lambda: nnq.Conv2d(2, 2, 3)(quantized(2, 5, 5)), ValueError, r"\[2, 5, 5\]"),
-    "windows": (lambda: nnq.Conv2d(2, 2, 3)(quantized(1, 2, 5, 2)), RuntimeError, r"^quantized.conv: .*\[1, 2, 5, 2\]"),
+    "conv": (lambda: nnq.Conv2d(2, 2, 3)(quantized(2, 5, 5)), ValueError, r"\(2, 5, 5\)"),
+    "windows": (lambda: nnq.Conv2d(2, 2, 3)(quantized(1, 2, 5, 2)), RuntimeError, r"^quantized.conv: .*\(1, 2, 5, 2\)"),
     "groups": (lambda: nnq.Conv2d(3, 2, 3, groups=2), ValueError, "groups=2"),
-    "lstm": (lambda: nnqd.LSTM(3, 4)(values(2, 2, 5)), RuntimeError, r"3 features.*\[2, 2, 5\]"),
+    "lstm": (lambda: nnqd.LSTM(3, 4)(values(2, 2, 5)), RuntimeError, r"3 features.*\(2, 2, 5\)"),
     "dynamic": (lambda: nnqd.Linear(3, 4)(values(2, 3).double()), RuntimeError, "float64"),
     "float8": (
         lambda: torch._scaled_mm(values(2, 2), values(2, 2), torch.ones(1), torch.ones(1)), RuntimeError, "float8, got float32"

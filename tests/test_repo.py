@@ -102,9 +102,11 @@ def test_long_files_say_why():
 
 
 HOMES = """
-facula facula.ao.quantization facula.ao.quantization.observer facula.autograd facula.distributions facula.distributions.constraints
+facula facula.ao.nn.intrinsic facula.ao.nn.intrinsic.qat facula.ao.nn.intrinsic.quantized facula.ao.nn.qat facula.ao.nn.quantized
+facula.ao.quantization facula.ao.quantization.observer facula.autograd facula.distributions facula.distributions.constraints
 facula.distributions.transforms facula.export facula.fx facula.nn facula.nn.attention.flex_attention facula.nn.modules.module
-facula.nn.parallel facula.nn.utils.prune facula.optim facula.optim.lr_scheduler facula.utils._pytree facula.utils.data
+facula.nn.parallel facula.nn.utils.prune facula.optim facula.optim.lr_scheduler facula.package facula.utils._pytree
+facula.utils.checkpoint facula.utils.data
 """.split()
 
 
@@ -116,6 +118,7 @@ def test_classes_stand_in_the_file_that_their_module_is(home):
     ours = {cls for cls in public if cls.__module__.startswith("facula.") and not cls.__module__.startswith("facula._C")}
     wrong = [cls for cls in ours if inspect.getsourcefile(cls) != sys.modules[cls.__module__].__file__]
     assert ours and not wrong, wrong
+    assert all(map(inspect.getsource, ours))  # there is a class statement
 
 
 def test_kernels_include_no_standard_header():
@@ -182,13 +185,13 @@ def test_every_key_of_the_schema_is_read():
     assert not unread
 
 
-@pytest.mark.parametrize("row", ["| `colour` | what nothing reads |\n", ""])
+@pytest.mark.parametrize("row", ["| `color` | what nothing reads |\n", ""])
 def test_the_documented_keys_are_the_schemas(tmp_path, row):
     text = (ROOT / "ops" / "README.md").read_text()
     kind = "| `kind` | see below |\n"
     assert kind in text
     (tmp_path / "README.md").write_text(text.replace(kind, kind + row if row else ""))
-    with pytest.raises(schema.SchemaError, match=r"README\.md:1: .* differ in (colour|kind)$"):
+    with pytest.raises(schema.SchemaError, match=r"README\.md:1: .* differ in (color|kind)$"):
         schema.load(tmp_path)
 
 
@@ -197,7 +200,7 @@ def test_the_lists_of_pyproject_can_be_installed_alone():
         done = subprocess.run([sys.executable, ROOT / ".ci" / "requirements.py", name], capture_output=True, text=True)
         return done.returncode, done.stdout.split(), done.stderr
 
-    assert listed("lint") == (0, ["clang-format==19.1.7", "ruff>=0.6"], "")
+    assert listed("lint") == (0, ["clang-format==19.1.7", "ruff>=0.6", "codespell>=2.4"], "")
     assert listed("types") == (0, ["pyright[nodejs]>=1.1.414"], "")
     assert listed("requires")[1][0].startswith("scikit-build-core")
     assert listed("nonsense") == (1, [], "pyproject.toml: no list 'nonsense'\n")
@@ -314,7 +317,7 @@ def test_an_elementwise_op_touches_two_files(tmp_path):
         ("- op: f(Tensr self) -> Tensor\n  kind: native\n  doc: x\n", "op"),
         ("- op: f(Tensor self) -> Tensor\n  kind: unary\n  doc: x\n", "scalar"),
         ("- op: f(Tensor self) -> Tensor\n  kind: native\n  doc: x\n  grad: {other: grad}\n", "grad"),
-        ("- op: f(Tensor self) -> Tensor\n  kind: native\n  doc: x\n  colour: red\n", "colour"),
+        ("- op: f(Tensor self) -> Tensor\n  kind: native\n  doc: x\n  color: red\n", "color"),
         ("- op: f(Tensor self) -> Tensor\n  kind: native\n  doc: x\n  dtypes: float99\n", "dtypes"),
         ("- op: f(Tensor self) -> Tensor\n  kind: native\n", "doc"),
         ("- op: f(Tensor self) -> Tensor\n  kind: native\n  doc: x\n  checks: [tensor]\n", "checks"),
@@ -386,15 +389,15 @@ def test_public_names_stand_in_no_private_file():
 # layers of the Python package (ARCHITECTURE.md, "Layers of the Python package")
 
 # what stands in facula/ and has no name of PyTorch's
-OWN_ROOMS = set("_C _tensor _operators _shared _serialization compat functions array_api".split())
+OWN_FOLDERS = set("_C _tensor _operators _shared _serialization compat functions array_api".split())
 
 
-def test_the_ground_floor_has_public_names():
+def test_the_folder_of_the_package_has_public_names():
     """PyTorch's private names that packages import are in facula/compat/private."""
     names = set(re.findall(r"^torch\.(\w+)", (ROOT / "tests/data/pytorch_names.txt").read_text(), re.M))
     floor = {path.name.partition(".")[0] for path in (ROOT / "facula").iterdir()} - {"py", "__pycache__"}
     own = {name for name in floor if not re.fullmatch(r"__\w+__", name) and name not in names}
-    assert own == OWN_ROOMS, own ^ OWN_ROOMS
+    assert own == OWN_FOLDERS, own ^ OWN_FOLDERS
 
 
 def test_imports_of_the_package_run_down():
@@ -416,10 +419,10 @@ def test_files_of_the_package_form_no_circle():
 
 
 def test_documents_name_the_layers():
-    """Every room of tests/python_layers.py stands in the row of its layer."""
+    """Every module of tests/python_layers.py stands in the row of its layer."""
     rows = re.findall(r"^\| (\w+) \| (.*) \|$", (ROOT / "docs/internals/python.md").read_text(), re.M)
     stated = {name: set(re.findall(r"`([\w.]+)`", text)) for name, text in rows if name in python_layers.LAYERS}
-    assert stated == {name: set(rooms.split()) for name, rooms in python_layers.LAYERS.items()}
+    assert stated == {name: set(names.split()) for name, names in python_layers.LAYERS.items()}
 
 
 # results, settings and documents

@@ -19,6 +19,8 @@ import api  # noqa: E402  (in docs/site)
 import blocks  # noqa: E402
 import check_links  # noqa: E402
 import drawings  # noqa: E402
+import parameters  # noqa: E402
+import pictures  # noqa: E402
 import stage  # noqa: E402
 import tutorial  # noqa: E402
 
@@ -94,6 +96,44 @@ def test_tutorials_are_programs_in_cells(path):
             compile(text, path.name, "exec")
 
 
+def recipes():
+    """Programs that the gallery lists."""
+    return [match[2] for match in stage.CARD.finditer((ROOT / "docs" / "gallery.md").read_text())]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("link", recipes(), ids=lambda link: Path(link).stem)
+def test_recipes_run_and_draw(link, tmp_path, monkeypatch):
+    pytest.importorskip("matplotlib")
+    monkeypatch.setenv("PYTHONPATH", str(Path(facula.__file__).parents[1]))
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    command = [sys.executable, str(SITE / "tutorial.py"), str(ROOT / "docs" / link), "--folder", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr
+    drawn = list(tmp_path.glob("*.svg"))
+    assert drawn and all("</svg>" in path.read_text() for path in drawn)
+
+
+def test_the_gallery_shows_the_last_picture_of_each_recipe(tmp_path):
+    made = stage.Stage(tmp_path)
+    for link in recipes():
+        for at in (2, 10, 9):
+            made.write(f"{link.removesuffix('.py')}-{at}-1.svg", "<svg></svg>")
+    made.gallery()
+    page = (tmp_path / "gallery.md").read_text()
+    for link in recipes():
+        name = link.removesuffix(".py")
+        assert f"]({name}-10-1.svg)]({name}.md)" in page and f"{name}-9-1.svg" not in page
+    assert page.count("::::{container} card\n") == len(recipes()) > 10 and "\n- [" not in page
+    with pytest.raises(SystemExit, match="draws nothing"):
+        stage.Stage(tmp_path).gallery()
+
+
+def test_every_recipe_is_in_the_gallery():
+    tree = re.search(r":caption: Gallery\n\ngallery\n(.*?)```", (ROOT / "docs" / "index.md").read_text(), re.S)[1]
+    assert {f"{page}.py" for page in tree.split()} <= set(recipes())
+
+
 def test_what_a_tutorial_shows(tmp_path):
     program = tmp_path / "short.py"
     program.write_text("# %% [markdown]\n# # Title\n#\n# Text.\n\n# %%\nx = 2\nprint('told')\nx, x + 1\n\n# %%\nx = 3\n")
@@ -101,6 +141,10 @@ def test_what_a_tutorial_shows(tmp_path):
     assert done.returncode == 0, done.stderr
     shown = "# Title\n\nText.\n\n```python\nx = 2\nprint('told')\nx, x + 1\n```\n\n````text\ntold\n2\n3\n````\n\n```python\nx = 3\n```\n\n"
     assert done.stdout == shown
+    program.write_text("# %%\nfile = open('a.svg', 'w').write('<svg></svg>')\n")
+    done = subprocess.run([sys.executable, str(SITE / "tutorial.py"), str(program), "--folder", str(tmp_path)], capture_output=True, text=True)
+    assert done.returncode == 0 and (tmp_path / "short-0-a.svg").read_text() == "<svg></svg>"
+    assert "![What the program drew](short-0-a.svg)" in (tmp_path / "short.md").read_text()
     program.write_text("# %%\n1 / 0\n")
     done = subprocess.run([sys.executable, str(SITE / "tutorial.py"), str(program)], capture_output=True, text=True)
     assert done.returncode != 0 and "ZeroDivisionError" in done.stderr
@@ -132,7 +176,7 @@ def test_notebooks_run(path, tmp_path, monkeypatch):
 
 
 def blocks_of(text):
-    return blocks.parse(text, lambda code: "api/torch.add" if code == "torch.add" else None)
+    return blocks.parse(text, lambda code, named: "api/torch.add" if code == "torch.add" or (code == "add" and named) else None)
 
 
 def test_blocks_of_a_docstring():
@@ -171,6 +215,42 @@ def test_blocks_of_a_docstring():
     assert words[0] == "p" and code == ["code", "python", "x = 1"]
 
 
+def test_formulas_and_references():
+    assert blocks_of("Formula: y = x") == [["formula", ["y = x"]]]
+    assert blocks_of("Formula:\n    a = 1\n    b = 2\n\nText.") == [["formula", ["a = 1", "b = 2"]], ["p", [["t", "Text."]]]]
+    assert blocks_of("`add` ``add``") == [["p", [["a", "add", "api/torch.add"], ["t", " "], ["c", "add"]]]]
+
+
+def test_signatures_in_parts():
+    read = parameters.read("(a: int | Sequence[int], *, b: str = 'x, y', **more: dict[str, int]) -> tuple[Tensor, int]")
+    assert read.data() == [[["a", "int | Sequence[int]", ""], ["*", "", ""], ["b", "str", "'x, y'"], ["**more", "dict[str, int]", ""]], "tuple[Tensor, int]", ""]
+    assert parameters.read("int").data() == [[], "", "int"]
+    both = parameters.merged([parameters.read("(x: int, self, _y)"), parameters.read("(x: int | None = None)")])
+    assert both == {"x": parameters.Parameter("x", "int | None", "None")}
+
+
+def test_parameters_are_described():
+    text = "Text.\n\nArgs:\n  x, y: numbers.\n  z: of its own.\n\nErrors: ValueError for x < 0; torch.OutOfMemoryError where there is no memory.\n\n>>> 1\n1"
+    signature = parameters.read("(z: Tensor, x: int = 1, y: int = 2, w: int = 3) -> Tensor")
+    made = parameters.described([signature], blocks_of(text), lambda word: "api/torch.Tensor" if word == "Tensor" else None)
+    assert [block[0] for block in made] == ["p", "parameters", "returns", "fields", "code"]
+    heads = [head for heads, _ in made[1][2] for head in heads]
+    assert heads == [["z", [["a", "Tensor", "api/torch.Tensor"]], ""], ["x", [["c", "int"]], "1"], ["y", [["c", "int"]], "2"], ["w", [["c", "int"]], "3"]]
+    assert made[1][2][1][1] == [["p", [["t", "Numbers."]]]] and made[1][2][2][1] == []
+    assert made[2] == ["returns", "Returns", [["a", "Tensor", "api/torch.Tensor"]], []]
+    assert [(key, body[0][1]) for ((_, key),), body in made[3][2]] == [
+        ("ValueError", [["t", "For x < 0."]]), ("torch.OutOfMemoryError", [["t", "Where there is no memory."]])
+    ]  # fmt: skip
+
+    both = parameters.described([parameters.read("(a: int, b: int)")], blocks_of("Text.\n\nAttributes:\n  a, b: given.\n  c: made."), lambda word: None)
+    assert [block[:2] for block in both] == [["p", [["t", "Text."]]], ["parameters", "Parameters"], ["fields", "Attributes"]]
+    listed = lambda text: parameters.raised(blocks_of(f"Errors: {text}")[0])
+    assert [key for key, _ in listed("IndexError for a; ValueError or TypeError for b.")[2]] == [
+        [["c", "IndexError"]], [["c", "ValueError"], ["t", " or "], ["c", "TypeError"]]
+    ]  # fmt: skip
+    assert listed("those of `x`.") == ["note", "Raises", [["p", [["t", "those of "], ["c", "x"], ["t", "."]]]]]
+
+
 @pytest.mark.parametrize(
     "text",
     ["", "`", "``a`", "*a **b |c| _d_ <e> {f}`g`", "Args:", "Args:\n  no colon", ">>>", "| a\n| b", "::\n\n  x", "-", "Errors:\n\n\n", "\t\tx"],
@@ -205,12 +285,50 @@ def test_every_public_name_has_a_page(site):
 
 def test_pages_say_what_docstrings_and_the_schema_say(site):
     page = json.dumps(site.pages["api/torch.add"])
-    assert "the first summand" in page and "_scale_grad(grad, alpha)" in page and "ops/elementwise.yaml" in page and "Stated in ops/" not in page
+    assert "The first summand" in page and "_scale_grad(grad, alpha)" in page and "ops/elementwise.yaml" in page and "Stated in ops/" not in page
     page = json.dumps(site.pages["api/torch.nn.Linear"])
-    assert "in_features: int" in page and '"torch.nn.Module"' in page and "reset_parameters" in page
+    assert '["in_features", "int", ""]' in page and '"torch.nn.Module"' in page and "reset_parameters" in page
     page = json.dumps(site.pages["api/torch.Tensor.add"])
     assert "torch.Tensor.add_" in page and len(nn.Linear.__doc__) > 0
     assert "torch.nn.Linear" in json.dumps(site.pages["api/torch.nn"])
+
+
+def test_parameters_have_types_and_sentences(site):
+    """Of all parameters with a type; `python docs/site/api.py` prints the names of the others."""
+    rows = list(api.parameters_of(site))
+    told = sum(bool(kind) and bool(body) for _, _, kind, body in rows)
+    assert len(rows) > 11000 and told / len(rows) > 0.92, f"{told} of {len(rows)}"
+
+
+def test_pages_of_functions_show_what_layers_do(site):
+    page = json.dumps(site.pages["api/torch.nn.functional.mish"])
+    assert '"formula"' in page and "pictures/nn.Mish.svg" in page and '"torch.nn.Mish", "api/torch.nn.Mish"' in page
+    assert site.twins["nn.CrossEntropyLoss"] == "nn.functional.cross_entropy" and site.twins["nn.functional.binary_cross_entropy"] == "nn.BCELoss"
+
+
+def test_pictures_have_pages_and_words(site):
+    known = {name.path for name in site.tops} | {other for others in site.aliases.values() for other in others}
+    assert set(pictures.PICTURES) <= known, set(pictures.PICTURES) - known
+    every = {picture.file: picture for found in pictures.PICTURES.values() for picture in found}
+    assert len(every) > 120 and all(len(picture.words) > 25 for picture in every.values())
+    shown = json.dumps(list(site.pages.values()))
+    assert [file for file in every if f"pictures/{file}" not in shown] == []
+
+
+@pytest.mark.parametrize("name", ["nn.GELU", "nn.Conv2d", "distributions.Beta", "optim.lr_scheduler.StepLR"])
+def test_pictures_are_drawn(name, tmp_path, monkeypatch):
+    monkeypatch.setattr(pictures, "PICTURES", {name: pictures.PICTURES[name]})
+    assert pictures.write(tmp_path) == 1
+    (path,) = (tmp_path / "pictures").glob("*.svg")
+    text = path.read_text()
+    assert "</svg>" in text and pictures.INK in text and "#ffffff" not in text  # no background, and readable on any
+
+
+def test_the_front_page_has_sections_of_readme():
+    text = stage.with_readme((ROOT / "docs" / "index.md").read_text(), "docs/index.md")
+    assert "none has run on a real GPU" in " ".join(text.replace("\n>", "").split()) and "](drawings/ratios.svg)" in text
+    with pytest.raises(SystemExit, match="no section 'Gone'"):
+        stage.with_readme("<!-- of README: Gone -->\n<!-- end -->\n", "docs/index.md")
 
 
 def test_the_filter_knows_every_name_of_pytorch(site, tmp_path):
@@ -231,10 +349,10 @@ def test_links_between_pages_of_the_api_resolve(site):
     anchors = {page: set(re.findall(r'"name": "([\w.]+)"', json.dumps(text))) for page, text in site.pages.items()}
 
     def links(block):
-        if isinstance(block, list) and len(block) == 3 and block[0] == "a" and isinstance(block[2], str):
+        if isinstance(block, list) and len(block) == 3 and block[0] == "a" and isinstance(block[1], str) and isinstance(block[2], str):
             yield block[2]
         elif isinstance(block, (list, dict)):
-            for part in block.values() if isinstance(block, dict) else block:
+            for part in block["blocks"] if isinstance(block, dict) else block:  # a parameter of a signature may be called a
                 yield from links(part)
 
     for page, text in site.pages.items():

@@ -75,7 +75,7 @@ def test_algorithms_that_are_not_deterministic():
 @pytest.mark.parametrize(
     ("use", "kind", "text"),
     [
-        (lambda: torch._utils._get_device_index("cpu"), ValueError, "non cpu device, but got: cpu$"),
+        (lambda: torch._utils._get_device_index("cpu"), ValueError, "^device: a device that is not the CPU is expected, got cpu$"),
         (lambda: torch._utils._get_device_index("cuda"), ValueError, "got cuda$"),
         (lambda: torch.FloatStorage.from_buffer(bytes(7), "little"), ValueError, r"buffer size \(7\) must be a multiple"),
         (lambda: torch.FloatStorage.from_buffer(bytes(8), "up"), ValueError, "byte_order 'up'"),

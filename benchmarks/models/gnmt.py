@@ -14,7 +14,7 @@ def network(m):
     nn, F = m.nn, m.nn.functional
 
     class Attention(nn.Module):
-        """Additive: how well a query and a key agree is v . tanh(Wq + Uk + b) with |v| learned apart (normalised)."""
+        """Additive: how well a query and a key agree is v . tanh(Wq + Uk + b) with |v| learned apart (normalized)."""
 
         def __init__(self):
             super().__init__()

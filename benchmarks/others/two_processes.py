@@ -1,4 +1,4 @@
-"""Small trainings by other people's packages in two processes on the CPU; each prints numbers to compare with PyTorch's:
+"""Short training runs by other people's packages in two processes; each prints numbers to compare with PyTorch's.
 
     python -m facula benchmarks/others/two_processes.py lightning       # also fabric, dask, which start the processes
     python -m facula -m torch.distributed.run --nproc-per-node 2 benchmarks/others/two_processes.py accelerate

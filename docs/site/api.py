@@ -7,15 +7,19 @@ the rest from its cache.
 
 from __future__ import annotations
 
+import enum
 import inspect
 import json
 import re
 import sys
 from collections import defaultdict
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import blocks
+import parameters
+import pictures
 
 import facula
 
@@ -26,6 +30,19 @@ from codegen import batching, docstrings, emit_docs, schema, schema_words  # noq
 
 #: What a reader meets first; the other namespaces follow by name.
 FIRST = ("torch", "torch.Tensor", "nn", "nn.functional", "optim", "utils.data", "autograd")
+#: Where a name is looked for that its own module does not have.
+KNOWN = ("", "nn", "nn.functional", "Tensor", "optim", "utils.data", "autograd", "distributions")
+#: Layers whose names are not those of their functions.
+LAYERS = {
+    "binary_cross_entropy": "BCELoss", "binary_cross_entropy_with_logits": "BCEWithLogitsLoss", "interpolate": "Upsample",
+    "multi_head_attention_forward": "MultiheadAttention", "batch_norm": "BatchNorm2d", "instance_norm": "InstanceNorm2d",
+}  # fmt: skip
+#: What is said of parameters of which their docstrings say nothing.
+COMMON = {
+    word: f"{text[0].upper()}{text[1:]}"
+    for word, text in emit_docs.COMMON.items()
+    if word in ("device", "dtype", "generator", "layout", "memory_format", "pin_memory", "requires_grad")
+} | dict.fromkeys(("size_average", "reduce"), "A flag that `reduction` has replaced.")
 DTYPES = {
     "bool": ("Bool",), "integers": schema_words.INTEGERS, "float16, bfloat16": ("Float16", "BFloat16"),
     "float32, float64": ("Float32", "Float64"), "complex": schema_words.COMPLEX,
@@ -61,11 +78,14 @@ class Site:
                 self.ops[path].append(op)
             if "method" in op.variants and op.names:
                 self.ops[f"Tensor.{op.names[0].rpartition('.')[2]}"].append(op)
+        self.stubs = parameters.stubs(Path(facula.__file__).parent / "_C")
         self.targets = self._targets()
         self.aliases = self._aliases()
+        self.twins = self._twins()
         self.shown = self._shown()
         for path in self.modules.keys() - self.shown - {name.path for name in self.tops}:
             self.targets.pop(path, None)
+        self.classes = self._classes()
 
     def _targets(self) -> dict[str, str]:
         found = {path: page_of(path) for path in self.modules if path}
@@ -76,6 +96,14 @@ class Site:
                 whole = owner == "Tensor"
                 found[name.path] = page_of(_plain(name.path)) if whole else f"{page_of(owner)}#{public(name.path)}"
         return found
+
+    def _classes(self) -> dict[str, str]:
+        """Return the pages of classes by the last word of their names, where it names only one."""
+        found: dict[str, set[str]] = defaultdict(set)
+        for name in self.tops:
+            if inspect.isclass(name.value):
+                found[name.path.rpartition(".")[2]].add(self.targets[name.path])
+        return {word: next(iter(pages)) for word, pages in found.items() if len(pages) == 1}
 
     def _aliases(self) -> dict[str, list[str]]:
         """Return second names of what has a page, by the first; not those that a module merely uses."""
@@ -96,12 +124,21 @@ class Site:
                 found.add(path)
         return found | {""}
 
-    def link(self, module: str):
-        def target(code: str) -> str | None:
+    def link(self, module: str, page: str = "", owner: str = "", own: Iterable[str] = ()) -> blocks.Link:
+        """Return what finds the page of a name in the docstring of `page`: as its module, its class and what is well known see
+        it. `own` are the parameters, which name no other thing."""
+        places = [owner, module, *(module.rsplit(".", n)[0] for n in range(1, module.count(".") + 1)), *KNOWN]
+        own = set(own)
+
+        def target(code: str, named: bool = False) -> str | None:
             name = re.sub(r"^(torch|facula)\.", "", code.removesuffix("()"))
-            if "." not in name and not code.endswith("()") and not name[:1].isupper():
+            name = re.sub(r"^F\.", "nn.functional.", name)
+            plain = "." not in name and not code.endswith("()")
+            if (plain and not named and not name[:1].isupper()) or name in own or not name.replace(".", "").isidentifier():
                 return None
-            return self.targets.get(name) or self.targets.get(f"{module}.{name}".lstrip("."))
+            found = next((f for place in places if (f := self.targets.get(f"{place}.{name}".lstrip(".")))), None)
+            found = found or self.classes.get(name)
+            return None if found == page else found
 
         return target
 
@@ -133,19 +170,33 @@ class Site:
             rest = first.replace("\n", "\n\n") + blank + more
         return lines or signature(name), re.sub(r"\n*Stated in ops/\w+\.yaml\.\s*$", "", rest)
 
-    def object(self, name: docstrings.Name, kind: str) -> list:
-        signatures, text = self.parts(name)
-        module = name.path.rpartition(".")[0] if name.owner is None else name.path.rpartition(".")[0].rpartition(".")[0]
+    def object(self, name: docstrings.Name, kind: str, more: Iterable[list] = ()) -> list:
+        """Return a function, class or method: its signatures, and its docstring with `more` behind what it does."""
+        texts, text = self.parts(name)
+        owner = name.path.rpartition(".")[0] if name.owner is not None else ""
+        module = (owner or name.path).rpartition(".")[0]
+        signatures = [parameters.read(line) for line in texts]
+        if kind == "class":
+            signatures = [replace(found, returns="") for found in signatures]
+        own = parameters.merged(signatures)
+        link = self.link(module, self.targets[name.path], owner or name.path, own)
+        shown = blocks.parse(text, link)
+        place = next((at + 1 for at, block in enumerate(shown) if block[0] == "formula"), min(1, len(shown)))
+        shown = [*shown[:place], *more, *shown[place:]]
+        texts = {word: blocks.parse(text, link) for word, text in COMMON.items()}
+        shown = parameters.described(signatures, shown, link, self.stubs.get(name.path, {}), texts)
         return ["object", {
-            "kind": kind, "name": public(name.path), "signatures": signatures or [""],
-            "blocks": blocks.parse(text, self.link(module)), "property": name.is_property,
+            "kind": kind, "name": public(name.path), "signatures": [s.data() for s in signatures] or [None],
+            "blocks": shown, "property": name.is_property,
         }]  # fmt: skip
 
     def page(self, name: docstrings.Name) -> dict:
         module = name.path.rpartition(".")[0]
         is_class = inspect.isclass(name.value)
-        shown = self.object(name, "class" if is_class else "function")
-        body = [up(module), shown]
+        others = self.aliases.get(name.path, ())
+        body = [up(module), self.object(name, "class" if is_class else "function", self.explained(name, others))]
+        if twin := self.twins.get(name.path):
+            body[0][1] += [["t", "; as a function " if is_class else "; as a layer "], ["a", public(twin), page_of(twin)]]
         if is_class:
             body[0][1] += self.bases(name.value)
             members = self.methods.get(name.path, ())
@@ -163,9 +214,37 @@ class Site:
                         ]
                     )
         body += self.facts(self.ops.get(name.path, ()))
-        if others := self.aliases.get(name.path):
+        if others:
             body.append(["p", [["t", "Also as "], *_joined([["c", public(other)] for other in others]), ["t", "."]]])
-        return {"title": public(name.path), "also": [public(other) for other in others or ()], "blocks": body}
+        return {"title": public(name.path), "also": [public(other) for other in others], "blocks": body}
+
+    def explained(self, name: docstrings.Name, others: Iterable[str]) -> list[list]:
+        """Return the formula that the layer of a function states, and pictures."""
+        found: list[list] = []
+        twin = self.twins.get(name.path)
+        if twin and not inspect.isclass(name.value):
+            known = blocks.parse(docstrings.text_of(self.by_path[twin].value), lambda code, named: None)
+            found += [block for block in known if block[0] == "formula"]
+        shown = dict.fromkeys(picture for path in (name.path, *others) for picture in pictures.of(path))
+        return found + [["picture", *picture] for picture in shown]
+
+    def _twins(self) -> dict[str, str]:
+        """Return, of functions of nn.functional and of layers of nn, the other one, by the paths of their pages."""
+        layers = {
+            name.path.removeprefix("nn.").lower(): name.path
+            for name in self.tops
+            if re.fullmatch(r"nn\.[A-Z]\w*", name.path) and inspect.isclass(name.value)
+        }
+        found = {}
+        for name in self.tops:
+            paths = [path for path in (name.path, *self.aliases.get(name.path, ())) if path.startswith("nn.functional.")]
+            for word in (path.removeprefix("nn.functional.") for path in paths):
+                plain = LAYERS.get(word, word).replace("_", "").lower()
+                layer = layers.get(plain) or layers.get(f"{plain}loss")
+                if layer and not inspect.isclass(name.value):
+                    found[name.path] = layer
+                    found.setdefault(layer, name.path)
+        return found
 
     def bases(self, value: type) -> list[list]:
         found = [base for base in value.__bases__ if base is not object and not base.__name__.startswith("_")]
@@ -352,7 +431,7 @@ def dtypes(op: schema.Op) -> str:
 
 def signature(name: docstrings.Name) -> list[str]:
     """Return what `inspect` sees, readable."""
-    if name.is_property:
+    if name.is_property or (inspect.isclass(name.value) and issubclass(name.value, enum.Enum)):
         return []
     try:
         found = inspect.signature(name.value)
@@ -381,3 +460,35 @@ def write(folder: Path, pages: dict[str, dict]) -> int:
         if f"api/{file.name.removesuffix('.api')}" not in pages:
             file.unlink()
     return len(pages)
+
+
+def parameters_of(site: Site) -> Iterable[tuple[str, str, list, list]]:
+    """Yield every parameter of every page: the public name, its own, its type and its text."""
+
+    def objects(found: list) -> Iterable[dict]:
+        for block in found:
+            if block[0] == "object":
+                yield block[1]
+            elif block[0] == "section":
+                yield from objects(block[3])
+
+    for page in site.pages.values():
+        for what in objects(page["blocks"]):
+            for block in what["blocks"]:
+                if block[0] == "parameters":
+                    yield from ((what["name"], name, kind, body) for heads, body in block[2] for name, kind, _ in heads)
+
+
+def main() -> None:
+    """Print the parameters that lack a type or a sentence, and how many do not."""
+    site = Site()
+    site.build()
+    rows = list(parameters_of(site))
+    lacking = [(name, word, kind, body) for name, word, kind, body in rows if not (kind and body)]
+    for name, word, kind, body in lacking:
+        print(f"{name}: {word}: {'' if kind else 'type '}{'' if body else 'sentence'}")
+    print(f"{len(rows)} parameters, {len(rows) - len(lacking)} with a type and a sentence")
+
+
+if __name__ == "__main__":
+    main()

@@ -7,6 +7,7 @@ A block is a list that begins with its kind:
     ["list", [blocks, ...]]            bullets
     ["fields", name, [[inline, blocks], ...]]   a section such as Args, entry by entry
     ["note", name, blocks]             a section such as Errors, as text
+    ["formula", [text, ...]]           lines of the section Formula (formulas.py)
     ["table", head, rows]              of inline
     ["section", title, anchor, blocks]
     ["object", {...}]                  a function, class or method with its signatures (api.py)
@@ -23,13 +24,14 @@ from textwrap import dedent
 
 #: Sections of docstrings: the word, something that belongs to it ("Shapes, with H = ..."), a colon.
 SECTION = re.compile(
-    r"(Args|Arguments|Keyword arguments|Shapes?|Errors|Raises|Returns|Yields|Attributes|Examples?|Notes?|Context)\b"
+    r"(Args|Arguments|Keyword arguments|Formula|Shapes?|Errors|Raises|Returns|Yields|Attributes|Examples?|Notes?|Context)\b"
     r"((?:,[^:\n]{0,120})?):(?:\s+|$)(.*)"
 )
 ENTRY = re.compile(r"(\*{0,2}[\w.]+(?:(?:, | and )\*{0,2}[\w.]+)*):(?:\s+|$)(.*)")
 INLINE = re.compile(r"``(.+?)``|(?::\w+:)?`([^`\n]+)`|(https?://[^\s<>\"']*[\w/#])")
 
-Link = Callable[[str], "str | None"]
+#: The page of what code names, or None; True for what stands in single backticks, which names something.
+Link = Callable[[str, bool], "str | None"]
 
 
 def inline(text: str, link: Link) -> list[list[str]]:
@@ -44,7 +46,7 @@ def inline(text: str, link: Link) -> list[list[str]]:
             found.append(["u", match.group(3)])
             continue
         code = match.group(1) or match.group(2)
-        target = link(code)
+        target = link(code, match.group(2) is not None)
         found.append(["a", code, target] if target else ["c", code])
     if text[end:]:
         found.append(["t", text[end:]])
@@ -135,6 +137,9 @@ class _Reader:
         self.at += 1
         name, more, rest = match.group(1), match.group(2), match.group(3)
         title = name + more
+        if name == "Formula":
+            lines = [rest, *self.take_while(lambda line: bool(line.strip()) and _indent(line) > 0)]
+            return ["formula", [line.strip() for line in lines if line.strip()]]
         if not rest:
             body = dedent("\n".join(self.take_while(lambda line: not line.strip() or _indent(line) > 0)))
             entries = _entries(body)
@@ -150,6 +155,7 @@ class _Reader:
 def _entries(body: str) -> list[tuple[str, str]]:
     """Return `name: text` with indented lines that go on; empty where a line does not fit."""
     found: list[list] = []
+    body = re.sub(r"(?m)^((?:\*{0,2}\w+, )*\*{0,2}\w+,)\n +(?=\*{0,2}\w)", r"\1 ", body)  # names that go on in the next line
     for line in body.splitlines():
         if _indent(line) or not line.strip():
             if found:

@@ -1,5 +1,7 @@
 """Builds the documentation site: `python docs/site/build.py [--out build/docs]`, or `make docs`.
 
+`--only 'torch.nn.Conv*'` builds these pages of the API, for who works on them; links to others lead nowhere.
+
 Gathers the sources (stage.py), lets Sphinx make HTML of them, with every warning an error, and follows all links
 (check_links.py). What is asked for beside Facula: `pip install ".[docs]"`.
 """
@@ -20,19 +22,21 @@ ROOT = HERE.parents[1]
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--out", type=Path, default=ROOT / "build" / "docs", help="folder of the site")
+    parser.add_argument("--only", default="", help="a pattern: the pages of the API to build, and nothing else")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes of Sphinx")
     options = parser.parse_args()
     options.out = options.out.resolve()
     options.out.parent.mkdir(parents=True, exist_ok=True)
     start = time.time()
     source = options.out.parent / f"{options.out.name}-source"
-    step("gathering", [sys.executable, str(HERE / "stage.py"), str(source)])
+    step("gathering", [sys.executable, str(HERE / "stage.py"), str(source), *filter(None, [options.only])])
     cache = options.out.parent / f"{options.out.name}-cache"
     sphinx = ["-W", "--keep-going", "-q", "-j", str(options.jobs), "-c", str(HERE.parent), "-d", str(cache)]
     clear(source, options.out)
     # `-m` puts the folder it starts in before what is installed: started in a checkout, it would import that, uncompiled
     step("Sphinx", [sys.executable, "-m", "sphinx", *sphinx, str(source), str(options.out)], folder=options.out.parent)
-    step("links", [sys.executable, str(HERE / "check_links.py"), str(options.out)])
+    if not options.only:
+        step("links", [sys.executable, str(HERE / "check_links.py"), str(options.out)])
     print(f"{options.out / 'index.html'}: {used():.0f} s of processor time, {time.time() - start:.0f} s by the clock")
     return 0
 

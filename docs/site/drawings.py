@@ -1,11 +1,15 @@
-"""Draws docs/drawings/*.svg, boxes and arrows: `python docs/site/drawings.py`. A test checks that they are current."""
+"""Draws docs/drawings/*.svg, boxes, arrows and a chart: `python docs/site/drawings.py`. A test checks that they are current."""
 
 from __future__ import annotations
 
+import json
+import math
+import statistics
 from html import escape
 from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parents[1] / "drawings"
+RESULTS = FOLDER.parents[1] / "benchmarks" / "results"
 INK, LINE, FILLS = (
     "#22313f",
     "#7f8c8d",
@@ -147,7 +151,66 @@ def generated() -> Drawing:
     return d
 
 
-DRAWINGS = {"layers": layers, "op": op, "backward": backward, "generated": generated}
+def measured() -> dict[str, list[tuple[str, float]]]:
+    """Return how many times as much PyTorch takes, in groups, from benchmarks/results."""
+
+    def read(stem: str) -> dict:
+        return json.loads((RESULTS / f"{stem}.json").read_text())
+
+    importing = read("importing_2core_amd")
+    small = {row["name"]: row["ratio"] for row in read("micro_v3_2core_amd")["rows"]}
+    sizes = {"small": "ops on some 250 elements", "middle": "ops on 65,536 elements", "large": "ops on a million elements"}
+    cases = read("sweep_v3_1t_2core_amd")["cases"]
+    ratios = {size: [case["ratio"] for case in cases if case["size"] == size] for size in sizes}
+    speeds = {row["name"].partition(",")[0]: row["measured"] for row in read("table1_2t_2core_amd")["rows"]}
+    steps = {row["name"]: row["ratio"] for row in read("models_v3_2t_2core_amd")["rows"]}
+    models = ("NCF", "MobileNet v2", "AlexNet", "ResNet-50")
+    return {
+        "starting": [
+            ("processor time of the import", importing["torch"]["processor s"] / importing["facula"]["processor s"]),
+            ("size of the package", importing["torch"]["installed MB"] / importing["facula"]["installed MB"]),
+            ("memory after the import", importing["torch"]["MB"] / importing["facula"]["MB"]),
+        ],
+        "ops": [
+            ("a + b of four elements", small["a + b"]),
+            *((f"{text}, median", statistics.median(ratios[size])) for size, text in sizes.items()),
+        ],
+        "training": [
+            *((f"{name}", speeds[name]["facula"]["per_second"] / speeds[name]["torch"]["per_second"]) for name in models),
+            ("a small GPT", steps["GPT, batch 8"]),
+        ],
+    }  # fmt: skip
+
+
+def ratios() -> Drawing:
+    """Return the chart of README: bars on a logarithmic scale from 1 to 30."""
+    groups = measured()
+    height = 62 + sum(26 * len(rows) + 14 for rows in groups.values())
+    d = Drawing(760, height, "How many times as much PyTorch takes as Facula")
+    left, width = 300, 400
+
+    def place(ratio: float) -> float:
+        return left + width * math.log(ratio) / math.log(30)
+
+    y = 46
+    for tick in (1, 2, 5, 10, 20):
+        x = place(tick)
+        d.parts.append(f'<line x1="{x:.1f}" y1="34" x2="{x:.1f}" y2="{height - 12}" stroke="{LINE}" stroke-width="0.5"/>')
+        d.text(x, 28, f"{tick}x", 12)
+    d.text(16, 28, "PyTorch's time, size or memory over Facula's", 12, anchor="start")
+    for (name, rows), color in zip(groups.items(), ("#8e63ce", "#2f80d0", "#2a9d5c"), strict=True):
+        d.text(16, y + 15, name, 13, bold=True, anchor="start")
+        for label, ratio in rows:
+            end = place(ratio)
+            d.parts.append(f'<rect x="{left}" y="{y + 3}" width="{end - left:.1f}" height="16" rx="2" fill="{color}"/>')
+            d.text(left - 8, y + 15, label, 12, anchor="end")
+            d.text(end + 6, y + 15, f"{ratio:.1f}" if ratio >= 10 else f"{ratio:.2f}", 12, anchor="start")
+            y += 26
+        y += 14
+    return d
+
+
+DRAWINGS = {"layers": layers, "op": op, "backward": backward, "generated": generated, "ratios": ratios}
 
 
 if __name__ == "__main__":

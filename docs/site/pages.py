@@ -6,10 +6,14 @@ from __future__ import annotations
 import json
 import posixpath
 
+import formulas
 from docutils import nodes
 from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.parsers import Parser
+
+#: What of a signature goes in one line.
+LINE = 76
 
 
 class ApiParser(Parser):
@@ -66,6 +70,38 @@ class ApiParser(Parser):
             )
         return nodes.container("", nodes.rubric("", name), rows, classes=["part"])
 
+    def block_parameters(self, title: str, rows: list) -> nodes.Element:
+        listed = nodes.definition_list(classes=["arguments"])
+        for heads, body in rows:
+            terms = [nodes.term("", "", *self._parameter(*head)) for head in heads]
+            listed += nodes.definition_list_item("", *terms, nodes.definition("", *self.blocks(body)))
+        return nodes.container("", nodes.rubric("", title), listed, classes=["part"])
+
+    def _parameter(self, name: str, kind: list, default: str) -> list[nodes.Node]:
+        shown = [nodes.strong("", "", nodes.literal(name, name))]
+        if kind:
+            shown += [nodes.Text(" "), nodes.inline("", "", *self.inline(kind), classes=["type"])]
+        if default:
+            shown += [
+                nodes.Text(" "),
+                nodes.inline("", "", nodes.Text("= "), nodes.literal(default, default), classes=["default"]),
+            ]
+        return shown
+
+    def block_returns(self, title: str, kind: list, body: list) -> nodes.Element:
+        term = nodes.term("", "", nodes.inline("", "", *self.inline(kind), classes=["type"]))
+        item = nodes.definition_list_item("", term, nodes.definition("", *self.blocks(body)))
+        listed = nodes.definition_list("", item, classes=["arguments"])
+        return nodes.container("", nodes.rubric("", title), listed, classes=["part"])
+
+    def block_formula(self, lines: list) -> nodes.Element:
+        shown = "".join(f'<div class="formula">{formulas.mathml(line)}</div>' for line in lines)
+        return nodes.raw("", f'<div class="formulas">{shown}</div>', format="html")
+
+    def block_picture(self, address: str, text: str) -> nodes.Element:
+        here = posixpath.relpath(address, posixpath.dirname(self.here) or ".")
+        return nodes.container("", nodes.image("", uri=here, alt=text), classes=["picture"])
+
     def block_note(self, name: str, body: list) -> nodes.Element:
         return nodes.container("", nodes.rubric("", name), *self.blocks(body), classes=["part"])
 
@@ -95,34 +131,27 @@ class ApiParser(Parser):
             if kind in ("class", "property"):
                 line += addnodes.desc_annotation("", kind + " ")
             line += addnodes.desc_name("", name.rpartition(".")[2])
-            line += self._signature(text)
+            line += self._signature(name, *text) if text else []
             shown += line
         shown += addnodes.desc_content("", *self.blocks(what["blocks"]))
         self._note(name, kind, name)
         return shown
 
-    def _signature(self, text: str) -> list[nodes.Node]:
-        """Return `(a: int, *, b=1) -> Tensor`, an element for each parameter, so that lines break between them."""
-        if not text.startswith("("):
-            return [addnodes.desc_annotation("", text)] if text else []
-        parts, depth, start, end = [], 0, 1, len(text) - 1
-        for at, letter in enumerate(text):
-            depth += (letter in "([{") - (letter in ")]}")
-            if depth == 0:
-                end = at
-                break
-            if letter == "," and depth == 1:
-                parts.append(text[start:at])
-                start = at + 1
-        parts.append(text[start:end])
+    def _signature(self, name: str, parameters: list, returns: str, other: str) -> list[nodes.Node]:
+        """Return `(a: int, *, b=1) -> Tensor`, an element for each parameter; one in a line where the whole is long."""
+        if other:
+            return [addnodes.desc_annotation("", other)]
         listed = addnodes.desc_parameterlist()
-        for part in filter(None, map(str.strip, parts)):
-            name, mark, rest = part.partition(":") if ":" in part.partition("=")[0] else part.partition("=")
-            listed += addnodes.desc_parameter(
-                "", "", addnodes.desc_sig_name("", name.strip()), *([nodes.Text(f"{mark}{rest}")] if mark else [])
-            )
-        after = text[end + 1 :].strip()
-        return [listed, *([addnodes.desc_returns("", after.removeprefix("->").strip())] if after else [])]
+        length = len(name.rpartition(".")[2]) + len(returns)
+        for label, kind, default in parameters:
+            shown = [addnodes.desc_sig_name("", label)]
+            shown += [nodes.Text(f": {kind}")] if kind else []
+            shown += [nodes.Text((" = " if kind else "=") + default)] if default else []
+            listed += addnodes.desc_parameter("", "", *shown)
+            length += sum(len(node.astext()) for node in shown) + 2
+        listed["multi_line_parameter_list"] = length > LINE
+        listed["multi_line_trailing_comma"] = True
+        return [listed, *([addnodes.desc_returns("", returns)] if returns else [])]
 
     def inline(self, parts: list) -> list[nodes.Node]:
         found: list[nodes.Node] = []

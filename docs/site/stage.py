@@ -2,8 +2,8 @@
 
 Pages stand in the repository where their readers find them (docs/, ARCHITECTURE.md, ops/README.md, examples/); here
 they get the place that they have on the site, and their links are turned to it. A link to a file that is no page
-carries the file along; one to nothing fails. Made on the way: the pages of the API, those of tutorials (which run),
-charts, the table of names. Files are written only when they change, so a second build is short.
+carries the file along; one to nothing fails. Made on the way: the pages of the API, those of tutorials (which run), the
+pictures of the gallery, charts, the table of names. Files are written only when they change, so a second build is short.
 """
 
 from __future__ import annotations
@@ -16,10 +16,14 @@ import shutil
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from fnmatch import fnmatch
 from pathlib import Path
 
 import api
 import charts
+import densities  # noqa: F401  (adds its pictures)
+import masks  # noqa: F401  (adds its pictures)
+import pictures
 import tutorial
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -28,6 +32,7 @@ sys.path.append(str(ROOT))
 
 from codegen import supported  # noqa: E402  (beside the package, not in it)
 
+CARD = re.compile(r"(?m)^- \[([^\]]+)\]\((tutorials/(\w+)\.py)\): (.+)$")  # a recipe in docs/gallery.md
 LINK = re.compile(r"(\]\()([^)#\s]+)((?:#[^)\s]*)?\))")
 FILTER = """
 ```{raw} html
@@ -61,6 +66,24 @@ def places() -> dict[str, str]:
         "ops/README.md": "internals/ops",
         "bindings/rust/README.md": "rust", "examples": "examples/index",
     }  # fmt: skip
+
+
+def with_readme(text: str, source: str) -> str:
+    """Return the text of a page with sections of README in the place of what refers to them: `<!-- of README: title -->`."""
+    readme = (ROOT / "README.md").read_text()
+
+    def near(match: re.Match) -> str:
+        outside = re.match(r"\w+:", match.group(2))
+        target = match.group(2) if outside else posixpath.relpath(match.group(2), posixpath.dirname(source) or ".")
+        return match.group(1) + target + match.group(3)
+
+    def section(match: re.Match) -> str:
+        found = re.search(rf"(?ms)^## {re.escape(match.group(1))}\n(.*?)(?=^## |\Z)", readme)
+        if found is None:
+            raise SystemExit(f"{source}: README has no section '{match.group(1)}'")
+        return LINK.sub(near, found.group(1).strip()) + "\n"
+
+    return re.sub(r"(?ms)^<!-- of README: ([^\n]+) -->\n.*?^<!-- end -->\n", section, text)
 
 
 class Stage:
@@ -115,7 +138,7 @@ class Stage:
         if more:
             head, blank, rest = text.partition("\n\n")
             text = head + blank + more + rest
-        self.write(f"{page}.md", self.turned(text, source, page))
+        self.write(f"{page}.md", self.turned(with_readme(text, source), source, page))
 
     def example(self, path: Path) -> None:
         text = path.read_text()
@@ -137,6 +160,8 @@ class Stage:
         """Run a tutorial in a process of its own; its page ends with the program as a file and as a notebook."""
         with_pages = self.folder.parent / f"{self.folder.name}-tutorials"
         with_pages.mkdir(parents=True, exist_ok=True)
+        for picture in with_pages.glob(f"{path.stem}-*.svg"):  # of another build
+            picture.unlink()
         command = [sys.executable, str(DOCS / "site" / "tutorial.py"), str(path), "--folder", str(with_pages)]
         done = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"})
         if done.returncode:
@@ -151,6 +176,22 @@ class Stage:
         source = f"docs/tutorials/{path.name}"
         self.write(f"tutorials/{path.stem}.md", self.turned(text, source, f"tutorials/{path.stem}") + links)
 
+    def gallery(self) -> None:
+        """Write the gallery: each list of recipes as cards with the last picture that the recipe drew."""
+
+        def card(match: re.Match) -> str:
+            title, link, name, sentence = match.groups()
+            drawn = [path for path in self.written if re.fullmatch(rf"{name}-\d+-\w+\.svg", path.name)]
+            pictures = sorted(drawn, key=lambda path: int(path.stem.split("-")[1]))
+            if not pictures:
+                raise SystemExit(f"docs/gallery.md: {link} draws nothing")
+            picture = f"[![{title}](tutorials/{pictures[-1].name})]({link})"
+            return f"::::{{container}} card\n{picture}\n\n**[{title}]({link})**\\\n{sentence[0].upper()}{sentence[1:]}\n::::"
+
+        text = (DOCS / "gallery.md").read_text()
+        text = re.sub(r"(?m)(^- .+\n)+", lambda cards: f":::::{{container}} cards\n{cards[0]}:::::\n", text)
+        self.write("gallery.md", self.turned(CARD.sub(card, text), "docs/gallery.md", "gallery"))
+
     def names(self, site: api.Site) -> None:
         """Write every public name of PyTorch with its page, or the reason why it is not here: what the filter looks through."""
         table, (_, public) = supported.table(), supported.names()
@@ -161,7 +202,7 @@ class Stage:
         for reason, modules in table["NAMES"].items():
             why, instead = table["REASONS"][reason]
             for module, listed in modules.items():
-                for name in listed.split():
+                for name in listed:
                     reasons[module, name] = why + (f"; use {instead}" if instead else "")
         rows = []
         for module, listed in sorted(public.items()):
@@ -177,19 +218,31 @@ class Stage:
 
     def everything(self) -> int:
         for source in self.places:
-            if source.endswith(".md"):
+            if source.endswith(".md") and source != "docs/gallery.md":
                 self.page(source, FILTER if source == "docs/supported.md" else "")
         for path in examples():
             self.example(path)
         self.example_index()
         charts.write(self.folder)
+        pictures.write(self.folder)
         site = api.Site()
         count = api.write(self.folder, site.build())
         self.names(site)
         with ThreadPoolExecutor(2) as pool:
             list(pool.map(self.tutorial, tutorials()))
+        self.gallery()
         self.clear()
         return count
+
+    def some(self, pattern: str) -> int:
+        """Write the pages of the API whose names match, with their pictures, and a page that lists them."""
+        pages = {name: page for name, page in api.Site().build().items() if fnmatch(name.removeprefix("api/"), pattern)}
+        shown = json.dumps(list(pages.values()))
+        pictures.write(self.folder, lambda file: f"pictures/{file}" in shown)
+        self.write("_static/names.js", "const NAMES = [];\n")
+        listed = "\n".join(pages)
+        self.write("index.md", f"# Some pages\n\n```{{toctree}}\n{listed}\n```\n")
+        return api.write(self.folder, {name: {**page, "sidebar": True, "toctree": []} for name, page in pages.items()})
 
     def clear(self) -> None:
         """Take away pages whose sources are gone."""
@@ -198,11 +251,11 @@ class Stage:
                 path.unlink()
 
 
-def stage(folder: Path) -> int:
-    """Write all sources of the site below `folder`; return the number of pages of the API."""
+def stage(folder: Path, only: str = "") -> int:
+    """Write all sources of the site below `folder`, or those of some pages of the API; return how many of these there are."""
     folder.mkdir(parents=True, exist_ok=True)
-    return Stage(folder).everything()
+    return Stage(folder).some(only) if only else Stage(folder).everything()
 
 
 if __name__ == "__main__":
-    print(stage(Path(sys.argv[1])))
+    print(stage(Path(sys.argv[1]), *sys.argv[2:]))

@@ -7,7 +7,7 @@ Jupytext).
 
 `# %% [markdown]` begins a cell of text, each line a comment; `# %%` begins a cell of code. Cells run in order, as in a
 notebook: what one prints is shown below it, then the value of its last line (of a tuple, each part), then what
-Matplotlib drew. A program that fails stops the build of the site.
+Matplotlib drew, then SVG files that the cell wrote where it runs. A program that fails stops the build of the site.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import ast
 import json
 import os
 import re
+import shutil
 import sys
 import tempfile
 import textwrap
@@ -91,6 +92,7 @@ def run(path: Path, folder: Path | None = None) -> str:
             lines += [body, ""]
             continue
         lines += ["```python", body, "```", ""]
+        files = set(Path.cwd().glob("*.svg"))
         tree = ast.parse(body, str(path))
         last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
         with captured() as printed:
@@ -105,11 +107,14 @@ def run(path: Path, folder: Path | None = None) -> str:
                 raise
         if text := "\n".join(map(_folded, printed[0].rstrip().splitlines())):
             lines += ["````text", text, "````", ""]
-        for number in pyplot.get_fignums():
-            if folder is not None:
-                name = f"{path.stem}-{at}-{number}.svg"
+        names = [f"{path.stem}-{at}-{number}.svg" for number in pyplot.get_fignums()]
+        written = {f"{path.stem}-{at}-{file.name}": file for file in sorted(set(Path.cwd().glob("*.svg")) - files)}
+        if folder is not None:
+            for number, name in zip(pyplot.get_fignums(), names):
                 pyplot.figure(number).savefig(folder / name, metadata={"Date": None}, facecolor="white", bbox_inches="tight")
-                lines += [f"![What the program drew]({name})", ""]
+            for name, file in written.items():
+                shutil.copyfile(file, folder / name)
+            lines += [line for name in [*names, *written] for line in (f"![What the program drew]({name})", "")]
         pyplot.close("all")
     return "\n".join(lines)
 

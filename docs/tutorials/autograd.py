@@ -1,7 +1,7 @@
 # %% [markdown]
 # # Autograd and custom functions
 #
-# How derivatives are recorded, asked for, and written by hand.
+# This tutorial shows how derivatives are recorded and computed, and how to write one by hand.
 
 # %%
 import facula as torch
@@ -12,8 +12,8 @@ y = (w * x).sum().tanh()
 y, y.grad_fn
 
 # %% [markdown]
-# The result knows the op that made it. `backward` adds to the `grad` of every leaf; `torch.autograd.grad` returns
-# derivatives in its place.
+# The result knows the op that made it. `backward` adds to the `grad` of every leaf, and `torch.autograd.grad` returns
+# the derivatives instead.
 
 # %%
 torch.autograd.grad(y, w, retain_graph=True)
@@ -23,9 +23,10 @@ y.backward()
 w.grad
 
 # %% [markdown]
-# Gradients add up until they are cleared, so a training step begins with `optimizer.zero_grad()` or `w.grad = None`.
+# Gradients are added up until they are cleared, so a training step begins with `optimizer.zero_grad()` or `w.grad =
+# None`.
 #
-# Nothing is recorded under `no_grad` and `inference_mode`, nor of tensors that are detached.
+# Nothing is recorded under `no_grad` and `inference_mode`, or for tensors that were detached.
 
 # %%
 with torch.no_grad():
@@ -45,8 +46,8 @@ for order in range(1, 4):
     print(f"derivative {order}: {value.item()}")
 
 # %% [markdown]
-# Functions of functions do the same without a graph to hold: `grad`, `jacrev`, `hessian`, and `vmap`, which turns a
-# function of one example into one of a batch.
+# `grad`, `jacrev` and `hessian` take a function and return its derivative. `vmap` turns a function of one example into
+# a function of a batch.
 
 # %%
 from facula.func import grad, hessian, vmap
@@ -65,8 +66,8 @@ vmap(grad(energy))(torch.arange(6.0).view(3, 2))
 # %% [markdown]
 # ## A derivative by hand
 #
-# `log(cosh(r))` is a loss that is quadratic near zero and linear far away. As written, `cosh` overflows; this function
-# does not, and its derivative takes one op. `gradcheck` compares it with finite differences.
+# `log(cosh(r))` is a loss that is quadratic near zero and linear far away. Written like that, `cosh` overflows. The
+# function below does not, and its derivative takes one op. `gradcheck` compares the derivative with finite differences.
 
 # %%
 import math
@@ -94,9 +95,10 @@ probe = torch.randn(5, dtype=torch.float64, requires_grad=True)
 torch.autograd.gradcheck(LogCosh.apply, probe), torch.autograd.gradgradcheck(LogCosh.apply, probe)
 
 # %% [markdown]
-# ## Mistakes are told
+# ## Errors of the backward pass
 #
-# A value that backward needs may be overwritten by mistake. The error names the op that needs it, and the one that wrote.
+# If a value that the backward pass needs was overwritten, the error names the op that needs it and the op that wrote to
+# it.
 
 # %%
 a = torch.ones(3, requires_grad=True)

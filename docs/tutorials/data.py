@@ -1,7 +1,8 @@
 # %% [markdown]
 # # Loading data
 #
-# A dataset gives samples by number, a sampler the order, a loader batches; workers fetch ahead.
+# A dataset returns samples by number, a sampler chooses their order, and a loader makes batches. Worker processes load
+# batches in advance.
 
 # %%
 import facula as torch
@@ -15,8 +16,8 @@ for numbers, squares in DataLoader(pairs, batch_size=4, shuffle=True):
 # %% [markdown]
 # ## A dataset of your own
 #
-# It needs `__len__` and `__getitem__`. Samples may be tensors, arrays, numbers, and dicts or tuples of them: the loader
-# stacks each of their parts.
+# A dataset needs `__len__` and `__getitem__`. Samples may be tensors, arrays, numbers, and dicts or tuples of these.
+# The loader stacks each part.
 
 
 # %%
@@ -41,9 +42,9 @@ batch["wave"].shape, batch["frequency"]
 # %% [markdown]
 # ## Workers
 #
-# `num_workers` processes fetch batches ahead; their tensors arrive in shared memory.
-# `multiprocessing_context="threads"` takes threads of this process: nothing is copied, and they start at once, which
-# pays where the samples are made by NumPy, files or Facula.
+# `num_workers` processes load batches in advance, and their tensors arrive in shared memory. With
+# `multiprocessing_context="threads"` workers are threads of this process. Then nothing is copied and they start at
+# once, which pays off if NumPy, files or Facula make the samples.
 
 # %%
 for context in ("fork", "threads"):
@@ -51,7 +52,7 @@ for context in ("fork", "threads"):
     print(context, [tuple(batch["wave"].shape) for batch in loader])
 
 # %% [markdown]
-# An error in a worker is raised here, with the worker's traceback.
+# An error in a worker is raised in the main process, with the worker's traceback.
 
 
 # %%
@@ -71,7 +72,7 @@ except ZeroDivisionError as error:
 # %% [markdown]
 # ## Samples of different length
 #
-# `collate_fn` says how samples become a batch.
+# `collate_fn` makes a batch out of samples.
 
 # %%
 words = [torch.arange(n) for n in (3, 1, 4, 2)]
@@ -86,8 +87,8 @@ next(iter(DataLoader(words, batch_size=4, collate_fn=pad)))
 # %% [markdown]
 # ## Streams
 #
-# A stream has no length and no numbers. With workers, each has a copy of the dataset, and takes its share by
-# `get_worker_info`.
+# A stream has neither a length nor numbered samples. With workers, each has a copy of the dataset and takes its share
+# with the help of `get_worker_info`.
 
 
 # %%

@@ -1,7 +1,8 @@
 # %% [markdown]
 # # A first network
 #
-# A convolutional network learns handwritten digits, 8 by 8 pixels: data, a module, a loop, what it got wrong.
+# A convolutional network learns handwritten digits of 8 by 8 pixels. The tutorial loads the data, defines a module,
+# trains it, and looks at its mistakes.
 
 # %%
 import gzip
@@ -29,7 +30,7 @@ for cell, image in zip(axes, images):
     cell.axis("off")
 
 # %% [markdown]
-# A fifth of the images is kept for testing.
+# A fifth of the images is set aside for testing.
 
 # %%
 order = torch.randperm(len(images))
@@ -38,7 +39,8 @@ test, train = order[: len(order) // 5], order[len(order) // 5 :]
 # %% [markdown]
 # ## The module
 #
-# `__init__` makes the layers, `forward` says how they are used. Parameters of layers are found by themselves.
+# `__init__` makes the layers, and `forward` defines how they are used. A module finds the parameters of its layers by
+# itself.
 
 
 # %%
@@ -94,5 +96,5 @@ for place in wrong[:5]:
     print(f"a {digits[test][place]} taken for a {guess[place]}, which it was sure of by {100 * best[place]:.0f} %")
 
 # %% [markdown]
-# The whole program with augmentation, a schedule and a checkpoint is `examples/digits.py`. Layers are in {doc}`torch.nn
-# <../api/torch.nn>`, optimizers in {doc}`torch.optim <../api/torch.optim>`.
+# `examples/digits.py` is the whole program, with augmentation, a schedule and a checkpoint. {doc}`torch.nn
+# <../api/torch.nn>` lists the layers, and {doc}`torch.optim <../api/torch.optim>` the optimizers.

@@ -1,8 +1,8 @@
 # %% [markdown]
 # # A GAN
 #
-# Two networks, two losses, one step: a generator learns to draw digits that a discriminator takes for real (Goodfellow
-# and others, 2014).
+# A GAN has two networks: a generator learns to draw digits that a discriminator takes for real (Goodfellow and others,
+# 2014).
 
 # %%
 import gzip
@@ -37,8 +37,9 @@ optimizers = [torch.optim.Adam(network.parameters(), lr=1e-3, betas=(0.5, 0.999)
 # %% [markdown]
 # ## The step
 #
-# The discriminator sees real images and generated ones; `detach()` keeps its loss from the generator. Then the
-# generator's loss goes through the discriminator, whose gradients of that pass are cleared by its next step.
+# The discriminator is trained on real images and generated ones. `detach()` keeps its loss from changing the generator.
+# Then the generator is trained by a loss that goes through the discriminator. The gradients that the discriminator gets
+# from that pass are cleared before its next step.
 
 
 # %%

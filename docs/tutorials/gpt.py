@@ -24,8 +24,8 @@ len(alphabet)
 # %% [markdown]
 # ## The model
 #
-# Each block lets every place look at those before it (`is_causal=True`), then changes each place by itself. Both are
-# added to what comes in.
+# In each block, every position reads those before it (`is_causal=True`), then is transformed by itself. Both results
+# are added to the input.
 
 
 # %%
@@ -64,8 +64,9 @@ sum(p.numel() for p in model.parameters())
 # %% [markdown]
 # ## Training
 #
-# A batch is 32 pieces of the text; the target of each character is the next one. The loss in bits per character tells
-# how many guesses are left: at first as many as there are characters.
+# A batch consists of 32 pieces of the text, and the target of each character is the next one. The loss in bits per
+# character says how uncertain the model is. A model that has learned nothing needs as many bits as it takes to choose
+# one of all characters.
 
 
 # %%
@@ -92,7 +93,7 @@ for step in range(1, steps + 1):
 # %% [markdown]
 # ## Writing
 #
-# The next character is drawn among the likeliest ten, then it belongs to the text.
+# The next character is drawn from the ten most likely ones and added to the text.
 
 
 # %%
@@ -109,5 +110,4 @@ def write(start, length, temperature=0.7):
 print(write("class ", 300))
 
 # %% [markdown]
-# `examples/char_gpt.py` is the same as a program for any text file; [performance](../performance.md) compares its step
-# with PyTorch's.
+# `examples/char_gpt.py` trains on any text file. [Performance](../performance.md) compares its step with PyTorch's.

@@ -1,12 +1,12 @@
 # %% [markdown]
 # # An op from schema to test
 #
-# What it takes to add an element-wise op, shown on one that is there: `logaddexp2`, `log2(2**a + 2**b)`. What is shown
-# is read from the repository when this page is made, so it is what stands there.
+# This tutorial shows what it takes to add an element-wise op. The example is an op that exists, `logaddexp2`, which is
+# `log2(2**a + 2**b)`. The files are read from the repository when this page is made, so they are current.
 #
-# An op is stated once, in `ops/<topic>.yaml`; everything that follows from the statement is generated: the function in
-# Python with its docstring and its stub, the method, the derivative's node, the rule for `vmap`, the C++ functions,
-# this site's page, rows of tests. What is written by hand is the arithmetic.
+# An op is stated once, in `ops/<topic>.yaml`. From this statement the build generates the Python function with its
+# docstring and stub, the method, the node of the backward pass, the rule for `vmap`, the C++ functions, a page of this
+# site, and tests. Only the arithmetic is written by hand.
 #
 # ## 1. The statement
 
@@ -43,14 +43,14 @@ show("ops/elementwise.yaml", r"- op: logaddexp2\(")
 #
 # ## 2. The arithmetic
 #
-# One function template of plain C++, which the compiler turns into vectors for three levels of x86-64, and NVRTC into a
-# kernel of CUDA:
+# The arithmetic is one function template in plain C++. The compiler makes vector code of it for three levels of x86-64,
+# and NVRTC a CUDA kernel:
 
 # %%
 show("src/kernels/elementwise.h", r"template <Real T>\n[^\n]*\blogaddexp2\(T")
 
 # %% [markdown]
-# That is all. `ninja -C build/dev` generates and compiles the rest.
+# Nothing else is needed. `ninja -C build/dev` generates and compiles the rest.
 #
 # ## 3. What is generated
 
@@ -67,7 +67,7 @@ op.variants, op.elementwise, [a.name for a in op.inputs], sorted(op.grad)
 print(torch.logaddexp2.__doc__)
 
 # %% [markdown]
-# The function broadcasts, has a derivative, and batches:
+# The function broadcasts, has a derivative, and works under `vmap`:
 
 # %%
 a = torch.tensor([[1.0], [10.0]], requires_grad=True)
@@ -82,9 +82,8 @@ torch.func.vmap(torch.logaddexp2, in_dims=(0, None))(a.detach(), b).shape
 # %% [markdown]
 # ## 4. The tests
 #
-# `tests/test_ops.py` makes rows for every op from its statement: values against the reference in all dtypes,
-# `gradcheck` and `gradgradcheck`, strides, `out=`, in-place, the batching rule. What they check of this one, done by
-# hand:
+# `tests/test_ops.py` tests every op by its statement: values against the reference in all dtypes, `gradcheck` and
+# `gradgradcheck`, strides, `out=`, in-place, and the batching rule. Here are some of these tests, done by hand:
 
 # %%
 import numpy as np
@@ -101,11 +100,11 @@ torch.autograd.gradcheck(torch.logaddexp2, probe), torch.autograd.gradgradcheck(
 # PYTHONPATH=. python -m pytest -q tests/test_ops.py -k logaddexp2
 # ```
 #
-# An example in the statement is run by `tests/test_docstrings.py`.
+# `tests/test_docstrings.py` runs the example in the statement.
 #
 # ## Other ops
 #
-# An op that is no function of single elements has one more file: `ops::name` in `src/ops/<topic>.cpp` checks shapes and
-# makes the result, a kernel in `src/cpu/<topic>.cpp` fills it. An op that is written with others (`kind: composite`) is
-# one function in `src/composite/<topic>.cpp`, and needs no derivative. What happens when an op is called:
-# [Inside](../internals.md).
+# An op that does not work on single elements needs one more file: `ops::name` in `src/ops/<topic>.cpp` checks shapes
+# and makes the result, and a kernel in `src/cpu/<topic>.cpp` fills it. An op that is written with other ops (`kind:
+# composite`) is one function in `src/composite/<topic>.cpp` and needs no derivative. [How it works
+# inside](../internals.md) explains what happens when an op is called.

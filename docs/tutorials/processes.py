@@ -1,11 +1,11 @@
 # %% [markdown]
 # # Training in several processes
 #
-# One program in several processes: collectives, and training with `DistributedDataParallel`. More in [Several processes
-# and machines](../distributed.md).
+# One program runs in several processes: this tutorial shows collectives, and training with `DistributedDataParallel`.
+# [Several processes](../distributed.md) says more.
 #
-# A training program is usually started by the launcher, `python -m facula.distributed.run --nproc-per-node 2 train.py`;
-# here functions are started from a program with `start_processes`, which works in notebooks, too.
+# A training program is usually started by the launcher, `python -m facula.distributed.run --nproc-per-node 2 train.py`.
+# Here `start_processes` starts functions from a program, which also works in notebooks.
 
 # %%
 import os
@@ -47,8 +47,8 @@ run(collect)
 # %% [markdown]
 # ## Training
 #
-# Each process has its part of the data; `DistributedDataParallel` averages the gradients while backward still runs. So
-# all processes take the same step, and end with the same parameters.
+# Each process has its part of the data, and `DistributedDataParallel` averages the gradients while the backward pass
+# still runs. So all processes take the same step and end with the same parameters.
 
 
 # %%
@@ -73,7 +73,7 @@ run(train)
 # %% [markdown]
 # ## When a process fails
 #
-# The others learn of it and stop; the error of the first cause is raised here.
+# The others are notified and stop. The error of the process that failed first is raised here.
 
 
 # %%

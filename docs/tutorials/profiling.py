@@ -1,7 +1,7 @@
 # %% [markdown]
 # # Profiling and memory
 #
-# Where the time of a training step goes, and who holds memory.
+# This tutorial shows where the time of a training step goes, and what holds memory.
 
 # %%
 import facula as torch
@@ -40,7 +40,7 @@ slowest.name, slowest.input_shapes
 # %% [markdown]
 # ## Comparing two ways
 #
-# `Timer` repeats a statement often enough for a figure that means something.
+# `Timer` repeats a statement until the time is reliable.
 
 # %%
 from facula.utils.benchmark import Timer
@@ -53,7 +53,8 @@ for statement in ("(a * b).sum()", "torch.einsum('ij,ij->', a, b)"):
 # %% [markdown]
 # ## Memory
 #
-# The allocator keeps what tensors give back, for the next ones. Its statistics say what is held and what was the most.
+# The allocator caches the memory that tensors release. Its statistics say how much is held now, and how much was held
+# at most.
 
 # %%
 torch.cpu.reset_peak_memory_stats()
@@ -63,7 +64,7 @@ stats = torch.cpu.memory_stats()
 sorted(stats)[:6], torch.cpu.max_memory_allocated() // 2**20
 
 # %% [markdown]
-# A history of memory names the lines that made what is live:
+# With a history of memory, a snapshot names the lines that made what is live:
 
 # %%
 torch.cpu.record_memory_history()

@@ -1,14 +1,14 @@
 # %% [markdown]
 # # Running a PyTorch program
 #
-# A program that says `import torch` runs as it is:
+# A program with `import torch` runs unchanged:
 #
 # ```
 # python -m facula train.py --epochs 3
 # python -m facula -m package arguments
 # ```
 #
-# In a notebook, or any interpreter that runs already, `install()` does it, before anything imports PyTorch:
+# In a notebook or a running interpreter, call `install()` before anything imports PyTorch:
 
 # %%
 import facula.compat
@@ -22,7 +22,7 @@ torch.__name__, torch.nn.Linear(2, 1)
 # %% [markdown]
 # ## A program
 #
-# This file is written for PyTorch; nothing in it knows of Facula.
+# This file was written for PyTorch and does not mention Facula.
 
 # %%
 program = '''\
@@ -61,15 +61,15 @@ done = subprocess.run([sys.executable, "-m", "facula", "train.py", "--epochs", "
 print(done.stdout + done.stderr)
 
 # %% [markdown]
-# The checkpoint is a file of PyTorch's, in both directions.
+# The checkpoint is a file in PyTorch's format, which PyTorch can read as well.
 
 # %%
 {name: tuple(value.shape) for name, value in torch.load("model.pt").items()}
 
 # %% [markdown]
-# ## What is not there
+# ## What is missing
 #
-# Everything that PyTorch has can be imported. What Facula does not have says so when it is used, with a reason:
+# Every name of PyTorch can be imported. If Facula does not implement it, using it raises an error with the reason:
 
 # %%
 try:
@@ -78,6 +78,5 @@ except NotImplementedError as error:
     print(error)
 
 # %% [markdown]
-# The filter on [What is supported](../supported.md) answers for each of PyTorch's public names. Numbers agree, too: the
-# same seed gives the same random numbers, initial weights and order of a shuffled loader; see [Coming from
-# PyTorch](../coming_from_pytorch.md).
+# [What is supported](../supported.md) has a filter for PyTorch's public names. Random numbers, initial weights and the
+# order of a shuffled loader are the same for the same seed; see [Coming from PyTorch](../coming_from_pytorch.md).

@@ -1,7 +1,7 @@
 # %% [markdown]
-# # Checkpoints: a run that goes on
+# # Checkpoints: continuing a run
 #
-# Saving a run so that it goes on where it stopped, and loading files that come from elsewhere.
+# This tutorial saves a training run and continues it later, and loads files from elsewhere.
 
 # %%
 import os
@@ -30,7 +30,7 @@ def train(model, optimizer, schedule, steps):
 
 
 # %% [markdown]
-# What a run is: parameters, the optimizer's state, the schedule, random numbers.
+# A run consists of parameters, the optimizer's state, the schedule, and the state of the random generator.
 
 # %%
 run = make()
@@ -49,11 +49,11 @@ torch.set_rng_state(state["random"])
 whole, train(*again, 20)
 
 # %% [markdown]
-# The two runs give the same number, dropout included.
+# Both runs give the same number, also with dropout.
 #
 # ## A part of a model
 #
-# `strict=False` loads what fits by name, and says what was missing.
+# `strict=False` loads the parameters whose names match, and returns the names of the others.
 
 # %%
 larger = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Dropout(0.1), nn.Linear(32, 1), nn.Linear(1, 4))
@@ -62,7 +62,7 @@ larger.load_state_dict(state["model"], strict=False)
 # %% [markdown]
 # ## Large files
 #
-# With `mmap=True` a file is mapped, and read where it is used.
+# With `mmap=True` a file is mapped into memory, and its bytes are read when they are used.
 
 # %%
 torch.save({"table": torch.zeros(1000, 1000)}, "large.pt")
@@ -72,7 +72,7 @@ os.path.getsize("large.pt") > 4_000_000, table[5, :3]
 # %% [markdown]
 # ## Files from elsewhere
 #
-# A pickle can name any function, and Python's own reader calls it. This one does not:
+# A pickle can name any function, and Python's own reader calls it. Facula's reader does not:
 
 # %%
 import pickle

@@ -1,7 +1,7 @@
 # %% [markdown]
 # # Tensors
 #
-# Making them, dtypes, shapes, indexing, memory.
+# This tutorial shows how tensors are made, their dtypes and shapes, indexing, and memory.
 
 # %%
 import facula as torch
@@ -9,8 +9,8 @@ import facula as torch
 torch.zeros(2, 3), torch.arange(0, 10, 3), torch.linspace(0, 1, 5), torch.full((2,), 7), torch.eye(2)
 
 # %% [markdown]
-# Random numbers come from a generator, which `manual_seed` sets. The CPU's gives the numbers that PyTorch gives for the
-# same seed.
+# Random numbers come from a generator, which `manual_seed` sets. On the CPU it gives the same numbers as PyTorch for
+# the same seed.
 
 # %%
 torch.manual_seed(1)
@@ -19,8 +19,8 @@ torch.rand(3), torch.randn(3), torch.randint(10, (3,)), torch.randperm(5)
 # %% [markdown]
 # ## Dtypes
 #
-# The dtype follows from what a tensor is made of. Where dtypes meet, the result has the one that holds both; a number
-# of Python does not widen a tensor of its kind.
+# The dtype follows from the data that a tensor is made from. If two dtypes meet, the result has one that can hold both.
+# A Python number does not change the dtype of a tensor of the same kind.
 
 # %%
 i = torch.tensor([1, 2])
@@ -30,7 +30,7 @@ i.dtype, (i + h).dtype, (h * 2.5).dtype, (i * 2.5).dtype, (i / i).dtype
 # %% [markdown]
 # ## Shapes
 #
-# Shapes are matched from the right: sizes agree, or one of them is 1 or missing.
+# Shapes are compared from the right: two sizes must be equal, or one of them is 1 or missing.
 
 # %%
 rows = torch.arange(3).unsqueeze(1)
@@ -44,7 +44,7 @@ x.view(3, 4).T.shape, x.reshape(2, -1).shape, x.view(3, 2, 2).permute(2, 0, 1).s
 # %% [markdown]
 # ## Indexing
 #
-# Slices give views; lists, tensors of places and masks give copies. All of them can be written to.
+# Slices return views. Lists, tensors of indices and masks return copies. All of them can be assigned to.
 
 # %%
 x = torch.arange(20).view(4, 5)
@@ -71,8 +71,8 @@ torch.linalg.solve(m, torch.tensor([1.0, 2.0])), torch.linalg.eigvalsh(m), torch
 # %% [markdown]
 # ## Memory
 #
-# A view shares memory; a name with an underscore at its end writes in place; `clone` copies. Results can go to a tensor
-# that is there with `out=`.
+# A view shares memory. Functions whose name ends in an underscore write in place. `clone` copies. With `out=`, a result
+# is written to an existing tensor.
 
 # %%
 base = torch.zeros(3)
@@ -86,18 +86,18 @@ torch.add(base, 1, out=out)
 out
 
 # %% [markdown]
-# Strided memory is not copied until an op needs it so: a transpose changes strides only.
+# A transpose only changes strides. Memory is copied when an op needs another order.
 
 # %%
 wide = torch.zeros(2, 1000)
 wide.stride(), wide.T.stride(), wide.T.is_contiguous(), wide.T.contiguous().stride()
 
 # %% [markdown]
-# Long tensors are printed in short:
+# Long tensors are shortened when they are printed:
 
 # %%
 torch.arange(100_000).view(100, 1000)
 
 # %% [markdown]
-# Every function is in the API, below "Reference": {doc}`torch <../api/torch>`, {doc}`torch.Tensor <../api/torch.Tensor>`,
-# {doc}`torch.linalg <../api/torch.linalg>`, {doc}`torch.fft <../api/torch.fft>`.
+# The API, below "Reference", lists every function: {doc}`torch <../api/torch>`, {doc}`torch.Tensor
+# <../api/torch.Tensor>`, {doc}`torch.linalg <../api/torch.linalg>`, {doc}`torch.fft <../api/torch.fft>`.

@@ -1,8 +1,8 @@
 # %% [markdown]
 # # A tour in ten minutes
 #
-# Tensors, gradients, a network, and where to go from there. Whoever knows PyTorch can skip to [what is
-# different](../coming_from_pytorch.md).
+# This tour shows tensors, gradients and a network, and says where to go from there. If you know PyTorch, you can skip
+# to [what is different](../coming_from_pytorch.md).
 
 # %%
 import facula as torch
@@ -14,8 +14,8 @@ torch.__version__
 # %% [markdown]
 # ## Tensors
 #
-# A tensor is an array of numbers of one dtype. Arithmetic works element by element, shapes that differ broadcast, `@`
-# is the matrix product.
+# A tensor is an array of numbers of one dtype. Arithmetic works element by element, tensors of different shapes are
+# broadcast, and `@` is the matrix product.
 
 # %%
 a = torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
@@ -28,7 +28,7 @@ a @ a.T
 a.shape, a.dtype, a.mean(dim=1), a[:, ::-1]
 
 # %% [markdown]
-# Slices, transposes and the like are views: they share memory with the tensor that they show.
+# Slices and transposes are views: they share memory with the original tensor.
 
 # %%
 middle = a[:, 1]
@@ -36,7 +36,7 @@ middle.zero_()
 a
 
 # %% [markdown]
-# NumPy's arrays and tensors exchange memory without a copy:
+# NumPy arrays and tensors can share memory, without a copy:
 
 # %%
 import numpy as np
@@ -49,8 +49,8 @@ array
 # %% [markdown]
 # ## Gradients
 #
-# Operations on tensors with `requires_grad=True` are recorded while they run; `backward()` walks the record and leaves
-# derivatives in `grad`. Loops, conditions and functions of Python are part of the program as always.
+# Operations on tensors with `requires_grad=True` are recorded while they run. `backward()` walks back through the
+# record and stores derivatives in `grad`. Loops, conditions and functions of Python work as always.
 
 # %%
 x = torch.tensor(2.0, requires_grad=True)
@@ -63,7 +63,8 @@ y.item(), x.grad  # x**4, 4 x**3
 # %% [markdown]
 # ## A network
 #
-# A module holds parameters and says how its result is computed. This one learns to tell the points of two spirals apart.
+# A module holds parameters and defines how its result is computed. This one learns to tell the points of two spirals
+# apart.
 
 # %%
 turns = torch.rand(400).sqrt() * 3
@@ -97,7 +98,8 @@ axes.set_axis_off()
 # %% [markdown]
 # ## Saving it
 #
-# A checkpoint is PyTorch's `.pt` file. Loading one never runs what is in it, see [checkpoints](../checkpoints.md).
+# A checkpoint is a `.pt` file, as in PyTorch. Loading a checkpoint never runs code from it, see
+# [checkpoints](../checkpoints.md).
 
 # %%
 torch.save(model.state_dict(), "spirals.pt")
@@ -107,7 +109,8 @@ again.load_state_dict(torch.load("spirals.pt"))
 # %% [markdown]
 # ## When something is wrong
 #
-# Errors begin with the op, say what was expected, and end with what came. The class is the one that PyTorch raises.
+# An error begins with the name of the op, says what was expected, and ends with what was received. Its class is the one
+# that PyTorch raises.
 
 # %%
 try:

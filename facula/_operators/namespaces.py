@@ -265,7 +265,7 @@ class OpNamespace(types.ModuleType):
 
     def __getattr__(self, op):
         if op.startswith("__") and op not in _OPERATORS:
-            raise AttributeError(f"torch.ops.{self.name}: no attribute {op!r}")
+            raise AttributeError(f"ops.{self.name}: no attribute {op!r}")
         own = self.name in ("aten", "prims") and op not in _PARTS
         function = _own_function(op) if own else library.find(self.name, op)
         if function is None and self.name == "higher_order":
@@ -282,7 +282,7 @@ class OpNamespace(types.ModuleType):
         if function is None and self.name == "aten":
             function = functools.partial(_refuse, f"torch.ops.aten.{op}")
         if function is None:
-            raise AttributeError(f"torch.ops.{self.name}: no operator {op!r} is registered")
+            raise AttributeError(f"ops.{self.name}: no operator {op!r} is registered")
         if self.name == "aten":
             packet = self.__dict__[op] = OpOverloadPacket(self.name, op, function)
             return packet
@@ -323,7 +323,7 @@ class Operators(types.ModuleType):
 
     def __getattr__(self, namespace: str) -> Any:
         if namespace.startswith("__"):
-            raise AttributeError(f"torch.ops: no attribute {namespace!r}")
+            raise AttributeError(f"ops: no attribute {namespace!r}")
         found = self.__dict__[namespace] = OpNamespace(namespace)
         return found
 
@@ -363,8 +363,8 @@ class Classes(Operators):
 
     def __getattr__(self, namespace: str) -> Any:
         if namespace.startswith("__"):
-            raise AttributeError(f"torch.classes: no attribute {namespace!r}")
-        raise RuntimeError(f"torch.classes: no class is registered, asked for {namespace!r}")
+            raise AttributeError(f"classes: no attribute {namespace!r}")
+        raise RuntimeError(f"classes: no class is registered, got {namespace!r}")
 
 
 ops: Operators = Operators()

@@ -69,10 +69,10 @@ def _test_schema(op, args, kwargs, **_):
     for name, old, new in zip(names, [*before[0], *before[1].values()], [*args, *kwargs.values()], strict=True):
         same = all(a.equal(b) for a, b in zip(_tensors(old), _tensors(new), strict=True))
         if not same and name not in _written(op):
-            raise OpCheckError(f"opcheck(op, ...): test_schema failed: {name} is written to, which the schema does not say")
+            raise OpCheckError(f"opcheck: test_schema failed: {name} is written to, which the schema does not say")
     given = {x.untyped_storage()._cdata for x in _tensors((args, kwargs)) if x.numel()}
     if any(x.numel() and x.untyped_storage()._cdata in given for x in _tensors(results)) and not _written(op):
-        raise OpCheckError("opcheck(op, ...): test_schema failed: a result shares memory with an argument")
+        raise OpCheckError("opcheck: test_schema failed: a result shares memory with an argument")
 
 
 def _test_autograd_registration(op, args, kwargs, **_):
@@ -83,7 +83,7 @@ def _test_autograd_registration(op, args, kwargs, **_):
     is_plain = bool(keys) and not any(key.startswith(("Autograd", "CompositeImplicit")) for key in keys)
     is_recorded = any(x.requires_grad for x in results) and not is_plain
     if not is_recorded and getattr(_registered(op), "_backward", None) is None:
-        raise OpCheckError("opcheck(op, ...): test_autograd_registration failed: inputs require a gradient, the op has none")
+        raise OpCheckError("opcheck: test_autograd_registration failed: inputs require a gradient, the op has none")
 
 
 def _test_faketensor(op, args, kwargs, **_):
@@ -96,10 +96,10 @@ def _test_faketensor(op, args, kwargs, **_):
             try:
                 fake = _tensors(op(*fake_args, **fake_kwargs))
             except Exception as error:
-                raise OpCheckError(f"opcheck(op, ...): test_faketensor failed with {error}") from error
+                raise OpCheckError(f"opcheck: test_faketensor failed with {error}") from error
     facts = [[(tuple(x.shape), x.dtype) for x in results] for results in (real, fake)]
     if facts[0] != facts[1]:
-        raise OpCheckError(f"opcheck(op, ...): test_faketensor failed: {facts[0]} for tensors, {facts[1]} for fake ones")
+        raise OpCheckError(f"opcheck: test_faketensor failed: {facts[0]} for tensors, {facts[1]} for fake ones")
 
 
 def _test_aot_dispatch_dynamic(op, args, kwargs, *, atol, rtol):

@@ -49,7 +49,7 @@ def _result(hint):
 def _returned(hint):
     word = _type(hint)
     if word is None or word.endswith("?"):
-        raise ValueError(f"infer_schema(func): Return has unsupported type {hint}")
+        raise ValueError(f"infer_schema: the type of the result has no form in a schema, got {hint}")
     return word
 
 
@@ -62,7 +62,7 @@ def _default(value):
         return f'"{value}"'
     if value is None or isinstance(value, (bool, int, float)):
         return str(value)
-    raise ValueError(f"infer_schema(func): Parameter has an unsupported default, got {value!r}")
+    raise ValueError(f"infer_schema: a default has no form in a schema, got {value!r}")
 
 
 def infer(function, mutates, name):
@@ -71,33 +71,32 @@ def infer(function, mutates, name):
     try:
         hints = typing.get_type_hints(function)
     except (NameError, TypeError) as error:
-        raise ValueError(f"infer_schema(func): annotations cannot be evaluated: {error}") from None
+        raise ValueError(f"infer_schema: the annotations cannot be evaluated: {error}") from None
 
     def refused(what):
-        return ValueError(f"infer_schema(func): {what}. Got func with signature {signature})")
+        return ValueError(f"infer_schema: {what}, got the signature {signature}")
 
     parts, named, letter = [], set(), 0
     for parameter in signature.parameters.values():
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
-            raise refused("We do not support positional-only, varargs, or varkwargs parameters")
+            raise refused("each parameter must be accepted by name and by position, without * and **")
         if parameter.kind is parameter.KEYWORD_ONLY and "*" not in parts:
             parts.append("*")
         if parameter.name not in hints:
-            raise refused(f"Parameter {parameter.name} must have a type annotation")
+            raise refused(f"the parameter {parameter.name!r} must be annotated with its type")
         word = _type(hints[parameter.name])
         if word is None:
-            raise refused(f"Parameter {parameter.name} has unsupported type {hints[parameter.name]}")
+            raise refused(f"the type of the parameter {parameter.name!r} has no form in a schema, {hints[parameter.name]}")
         written = word.startswith("Tensor") if mutates == "unknown" else parameter.name in mutates
         if written:
             if not word.startswith("Tensor"):
-                what = "is in mutates_args, which takes tensors and lists of them"
-                raise refused(f"Parameter {parameter.name} {what}")
+                raise refused(f"mutates_args names tensors and lists of them, but {parameter.name!r} is none")
             word, letter = word.replace("Tensor", f"Tensor(a{letter}!)", 1), letter + 1
         named.add(parameter.name)
         default = "" if parameter.default is parameter.empty else f"={_default(parameter.default)}"
         parts.append(f"{word} {parameter.name}{default}")
     missing = set() if mutates == "unknown" else set(mutates) - named
     if missing:
-        raise refused(f"{missing} in mutates_args were not found in the names of the parameters")
+        raise refused(f"mutates_args names parameters of the function, but {sorted(missing)} are none")
     result = _result(hints.get("return", signature.return_annotation) if "return" in hints else None)
     return f"{name or ''}({', '.join(parts)}) -> {result}"

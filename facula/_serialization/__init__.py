@@ -6,5 +6,6 @@ pickle_reader            pickle opcodes to objects, calling nothing but the tabl
 allowed, inert, classes  what a checkpoint may name: torch's names, plain data, the program's classes
 legacy                   the stream format from before the zip container
 locations                which device a storage goes to
+rebuild                  functions that pickles and files name to rebuild tensors, and what a tensor is pickled as
 tensors                  every call into the core
 """

@@ -105,7 +105,7 @@ class Checkpoint:
     Args:
         records: the `ZipReader`.
         default_order: "little" or "big", for files that do not say.
-        skip_data: leave storages uninitialised.
+        skip_data: leave storages uninitialized.
     """
 
     def __init__(self, records: ZipReader, default_order: str = "little", skip_data: bool = False) -> None:

@@ -84,7 +84,7 @@ def _rebuild_tensor_v3(
 def _rebuild_parameter(data, requires_grad, backward_hooks):
     """Return nn.Parameter over `data`."""
     if not isinstance(data, facula.Tensor) or not isinstance(requires_grad, bool):
-        raise RuntimeError("load: a parameter needs a tensor and a bool")
+        raise RuntimeError("load: a parameter needs a tensor and a bool, got something else")
     _refuse_hooks(backward_hooks, "parameter")
     return facula.nn.Parameter(_requiring_grad(data.detach(), requires_grad), requires_grad)
 
@@ -97,7 +97,7 @@ def _rebuild_parameter_with_state(data, requires_grad, backward_hooks, state):
 def _rebuild_meta_tensor_no_storage(dtype, size, stride, requires_grad):
     """Return a tensor on the meta device: shape without data."""
     if not isinstance(dtype, facula.dtype) or not isinstance(size, tuple) or not isinstance(stride, tuple):
-        raise RuntimeError("load: a meta tensor needs a dtype and two tuples")
+        raise RuntimeError("load: a meta tensor needs a dtype and two tuples, got something else")
     _core.check_extent(1 << 62, dtype, 0, size, stride)
     return _requiring_grad(facula.empty_strided(size, stride, dtype=dtype, device="meta"), requires_grad)
 
@@ -280,7 +280,7 @@ def _get_device_index(device, optional=False, allow_cpu=False):
         device = facula.device(device)
     if isinstance(device, facula.device):
         if device.type == "cpu" and not allow_cpu:
-            raise ValueError(f"Expected a non cpu device, but got: {device}")
+            raise ValueError(f"device: a device that is not the CPU is expected, got {device}")
         if device.index is not None or device.type == "cpu":
             return -1 if device.type == "cpu" else device.index
     elif isinstance(device, int) and not isinstance(device, bool):

@@ -130,7 +130,7 @@ class set_default_mmap_options:
 
 
 class skip_data:
-    """Inside this context save only reserves room for tensor data, and load leaves tensors uninitialised.
+    """Inside this context save only reserves room for tensor data, and load leaves tensors uninitialized.
 
     Args:
         materialize_fake_tensors: accepted for compatibility; fake tensors are refused by save in any case.

@@ -1,7 +1,7 @@
 """Every call that serialization makes into the core, and nothing else.
 
 Needed from the core:
-  facula.UntypedStorage(nbytes)       uninitialised CPU storage; .nbytes(), .device, ._cdata (identity, int)
+  facula.UntypedStorage(nbytes)       uninitialized CPU storage; .nbytes(), .device, ._cdata (identity, int)
   _C._storage_from_buffer(buffer)     UntypedStorage over any Python buffer: no copy, keeps `buffer` alive
   _C._storage_view(storage)           writable memoryview (format 'B') of a CPU storage's bytes, no copy
   _C._tensor_from_storage(storage, dtype, offset, sizes, strides)
@@ -24,7 +24,7 @@ def storage_from_buffer(buffer):
 
 
 def new_storage(nbytes):
-    """Return an uninitialised CPU storage of `nbytes` bytes."""
+    """Return an uninitialized CPU storage of `nbytes` bytes."""
     return facula.UntypedStorage(nbytes)
 
 

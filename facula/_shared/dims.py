@@ -12,5 +12,5 @@ def counted_dims(op, dims, ndim):
             raise IndexError(f"{op}: dimension out of range, expected {-ndim} to {ndim - 1}, got {dim}")
     found = [dim % ndim for dim in dims]
     if len(set(found)) != len(found):
-        raise RuntimeError(f"{op}: every dimension at most once, got {tuple(dims)}")
+        raise RuntimeError(f"{op}: expected every dimension at most once, got {tuple(dims)}")
     return found

@@ -44,13 +44,13 @@ def numpy(self, *, force=False):
     if tensor.requires_grad:
         raise RuntimeError(
             "numpy: a tensor that requires grad must go through detach() first, "
-            f"got shape {list(tensor.shape)}"
+            f"got shape {tuple(tensor.shape)}"
         )
     if tensor.device.type != "cpu" or tensor.is_meta:  # a wrapper only says that it lies on the CPU
         raise TypeError(f"numpy: only the CPU's memory can be shared (use tensor.cpu()), got device {tensor.device}")
     if tensor.is_conj():
         raise RuntimeError(
-            f"numpy: the values are stored as conjugates (use tensor.resolve_conj().numpy()), got {list(tensor.shape)}"
+            f"numpy: the values are stored as conjugates (use tensor.resolve_conj().numpy()), got {tuple(tensor.shape)}"
         )
     return np.asarray(_Exporter(tensor))
 
@@ -90,7 +90,7 @@ def apply_(self, callable):
     tensor([2., 5.])
     """
     if self.requires_grad:
-        raise RuntimeError(f"apply_: not for a tensor that requires grad, got shape {list(self.shape)}")
+        raise RuntimeError(f"apply_: not for a tensor that requires grad, got shape {tuple(self.shape)}")
     values = [callable(value) for value in self.detach().reshape(-1).tolist()]
     return self.copy_(_C.tensor(values, dtype=self.dtype).reshape(self.shape))
 
@@ -104,7 +104,7 @@ def map_(self, tensor, callable):
     tensor([11., 24.])
     """
     if self.requires_grad or tensor.requires_grad:
-        raise RuntimeError(f"map_: not for a tensor that requires grad, got shape {list(self.shape)}")
+        raise RuntimeError(f"map_: not for a tensor that requires grad, got shape {tuple(self.shape)}")
     pairs = zip(self.reshape(-1).tolist(), tensor.expand(self.shape).reshape(-1).tolist())
     values = [callable(a, b) for a, b in pairs]
     return self.copy_(_C.tensor(values, dtype=self.dtype).reshape(self.shape))
@@ -115,7 +115,7 @@ def map_(self, tensor, callable):
 
 def __iter__(self):
     if self.dim() == 0:
-        raise TypeError("iter: a 0-d tensor cannot be iterated over, got shape []")
+        raise TypeError("iter: a 0-d tensor cannot be iterated over, got shape ()")
     return iter(self.unbind(0))
 
 
@@ -263,7 +263,7 @@ def _new_sparse(tensor, *args, device=None):
     known = [isinstance(part, (Tensor, _C.Size)) for part in parts]
     if not all(known) or (len(parts) == 1 and not isinstance(parts[0], _C.Size)):
         kinds = ", ".join(type(part).__name__ for part in parts)
-        raise TypeError(f"new(): of a sparse tensor a Size, or indices and values, are expected, got {kinds}")
+        raise TypeError(f"new: of a sparse tensor a Size, or indices and values, are expected, got {kinds}")
     from facula.functions.sparse import sparse_coo_tensor
 
     return sparse_coo_tensor(*parts, dtype=tensor.dtype, device=tensor.device if device is None else device)
@@ -331,7 +331,7 @@ def is_pinned(self, device=None):
     False
     """
     if device is not None and _C.device(device).type != "cuda":
-        raise RuntimeError(f"is_pinned: a CUDA device, got {device}")
+        raise RuntimeError(f"is_pinned: expected a CUDA device, got {device}")
     return _C._is_pinned(self)
 
 

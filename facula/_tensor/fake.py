@@ -24,7 +24,7 @@ class FakeTensor(_C.Tensor):
     @staticmethod
     def __new__(cls, fake_mode, elem, device, requires_grad=None):
         if not elem.is_meta:
-            raise UnsupportedFakeTensorException(f"FakeTensor: a tensor on the meta device, got {elem.device}")
+            raise UnsupportedFakeTensorException(f"FakeTensor: expected a tensor on the meta device, got {elem.device}")
         wanted = elem.requires_grad if requires_grad is None else requires_grad
         self = _C.Tensor._make_subclass(cls, elem, wanted)
         self.__dict__["_reported_device"] = facula.device(device)

@@ -49,7 +49,7 @@ def unique(self, sorted=True, return_inverse=False, return_counts=False, dim=Non
 
 
 def unique_consecutive(self, return_inverse=False, return_counts=False, dim=None):
-    """Return the first of every run of equal neighbours, of the flattened tensor or among its slices along `dim`.
+    """Return the first of every run of equal neighbors, of the flattened tensor or among its slices along `dim`.
 
     Args:
         return_inverse: whether also the run of each element (slice) is wanted.
@@ -77,7 +77,7 @@ def stft(
         hop_length: samples from one frame to the next; None for n_fft // 4.
         win_length: samples of the window, which lies in the middle of the frame; None for n_fft.
         window: (win_length), what frames are multiplied by; None for ones.
-        center: whether frames are centred on their samples, the signal padded by n_fft // 2 at both ends.
+        center: whether frames are centered on their samples, the signal padded by n_fft // 2 at both ends.
         pad_mode: how it is padded, a mode of nn.functional.pad.
         normalized: whether the transforms are divided by the root of n_fft.
         onesided: whether only the frequencies 0 to n_fft // 2 are given; None for that where signal and window are real.
@@ -208,7 +208,7 @@ def map2_(self, x, y, callable):
     tensor([111., 112.])
     """
     if self.requires_grad or x.requires_grad or y.requires_grad:
-        raise RuntimeError(f"map2_: not for a tensor that requires grad, got shape {list(self.shape)}")
+        raise RuntimeError(f"map2_: not for a tensor that requires grad, got shape {tuple(self.shape)}")
     columns = [t.expand(self.shape).reshape(-1).tolist() for t in (self, x, y)]
     values = [callable(a, b, c) for a, b, c in zip(*columns)]
     return self.copy_(_C.tensor(values, dtype=self.dtype).reshape(self.shape))
@@ -245,7 +245,7 @@ def resize(self, *sizes):
     warnings.warn("resize: deprecated, use view, reshape or resize_", UserWarning, stacklevel=2)
     shape = list(sizes[0]) if len(sizes) == 1 and isinstance(sizes[0], (tuple, list)) else list(sizes)
     if math.prod(shape) != self.numel():
-        raise RuntimeError(f"resize: a shape of {self.numel()} elements, got {shape}")
+        raise RuntimeError(f"resize: expected a shape of {self.numel()} elements, got {tuple(shape)}")
     return self.contiguous().view(shape)
 
 
@@ -278,7 +278,7 @@ def dim_order(self, ambiguity_check=False):
         strides = [self.stride(d) for d in order]
         if len(set(strides)) < len(strides) or any(size in (0, 1) for size in self.shape):
             raise RuntimeError(
-                f"dim_order: the order is not determined, got shape {list(self.shape)} and strides {list(self.stride())}"
+                f"dim_order: the order is not determined, got shape {tuple(self.shape)} and strides {list(self.stride())}"
             )
     elif ambiguity_check:
         fits = [f for f in ambiguity_check if self.is_contiguous(memory_format=f)]
@@ -337,7 +337,7 @@ def to_padded_tensor(self, padding, output_size=None):
         from facula.overrides import handle_torch_function
 
         return handle_torch_function(Tensor.to_padded_tensor, (self,), self, padding, output_size)
-    raise NotImplementedError(f"to_padded_tensor: only a nested tensor has sequences, got shape {list(self.shape)}")
+    raise NotImplementedError(f"to_padded_tensor: only a nested tensor has sequences, got shape {tuple(self.shape)}")
 
 
 def _grad_dtype(self):

@@ -5,10 +5,14 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import math
+from typing import TYPE_CHECKING
 
 from facula import _C
 
 from .sparse_checks import COMPRESSED
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 # ---- How sparse tensors print: their parts one under the other, then what the parts do not show
 
@@ -70,7 +74,7 @@ def set_printoptions(precision=None, threshold=None, edgeitems=None, linewidth=N
     chosen = {}
     if profile is not None:
         if profile not in _PROFILES:
-            raise ValueError(f"set_printoptions: profile is one of {', '.join(map(repr, _PROFILES))}, got {profile!r}")
+            raise ValueError(f"set_printoptions: profile must be {_C._one_of(profile, _PROFILES)}")
         chosen.update(_PROFILES[profile])
     named = {"precision": precision, "threshold": threshold, "edgeitems": edgeitems, "linewidth": linewidth}
     chosen.update({name: value for name, value in named.items() if value is not None})
@@ -248,12 +252,12 @@ def _history(tensor):
     return ["requires_grad=True"] if tensor.requires_grad else []
 
 
-def _tangent(tensor):
-    if not _C._is_dual(tensor):
-        return []
-    from facula.autograd import forward_ad
+#: a dual tensor's tangent; autograd/forward_ad.py puts it here
+tangent_of: Callable[[_C.Tensor], _C.Tensor | None] | None = None
 
-    tangent = forward_ad.unpack_dual(tensor).tangent
+
+def _tangent(tensor):
+    tangent = tangent_of(tensor) if tangent_of is not None and _C._is_dual(tensor) else None
     return [] if tangent is None else [f"tangent={tangent}"]
 
 

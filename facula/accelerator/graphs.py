@@ -6,6 +6,7 @@ import gc
 from typing import TYPE_CHECKING
 
 import facula
+from facula import _C
 from facula.cuda.graphs import CUDAGraph
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ class Graph(CUDAGraph):
 
     def __init__(self, keep_graph: bool = False, *, pool: Any = None, capture_error_mode: str = "default") -> None:
         if capture_error_mode not in _MODES:
-            raise RuntimeError(f"Graph: capture_error_mode is one of {', '.join(_MODES)}, got {capture_error_mode!r}")
+            raise RuntimeError(f"Graph: capture_error_mode must be {_C._one_of(capture_error_mode, _MODES)}")
         super().__init__(keep_graph)
         self.graph_pool = pool
         self.capture_error_mode = capture_error_mode

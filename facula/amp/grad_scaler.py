@@ -109,13 +109,15 @@ class GradScaler:
 
     def _check_scale_growth_tracker(self, funcname):
         if self._scale is None or self._growth_tracker is None:
-            missing = "_scale" if self._scale is None else "_growth_tracker"
-            raise AssertionError(f"{funcname}: called before scale() of this iteration, {missing} is None")
+            raise AssertionError(
+                f"GradScaler.{funcname}: scale(loss) must be called before, got no call of it: backpropagate "
+                "scaler.scale(loss), not the loss"
+            )
         return self._scale, self._growth_tracker
 
     def _lazy_init_scale_growth_tracker(self, dev):
         if self._growth_tracker is not None:
-            raise AssertionError("scale: _growth_tracker is set before _scale")
+            raise AssertionError("GradScaler.scale: the first call makes the scale, got one with a growth tracker already")
         self._scale = facula.full((), self._init_scale, dtype=facula.float32, device=dev)
         self._growth_tracker = facula.full((), self._init_growth_tracker, dtype=facula.int32, device=dev)
 
@@ -128,7 +130,7 @@ class GradScaler:
                 self._lazy_init_scale_growth_tracker(outputs.device)
             return outputs * self._scale.to(outputs.device)
         if not isinstance(outputs, Iterable):
-            raise ValueError(f"scale: expected a tensor or an iterable of them, got {type(outputs).__name__}")
+            raise ValueError(f"GradScaler.scale: expected a tensor or an iterable of them, got {type(outputs).__name__}")
         scaled = map(self.scale, outputs)
         return type(outputs)(scaled) if isinstance(outputs, (list, tuple)) else scaled
 
@@ -139,7 +141,7 @@ class GradScaler:
                 if p.grad is None:
                     continue
                 if not allow_fp16 and p.grad.dtype == facula.float16:
-                    raise ValueError("unscale_: gradients in float16 cannot be unscaled, got a parameter in float16")
+                    raise ValueError("GradScaler.unscale_: gradients in float16 cannot be unscaled, got a parameter in float16")
                 grads[p.grad.device].append(p.grad)
         found = {}
         with facula.no_grad():
@@ -167,9 +169,9 @@ class GradScaler:
         self._check_scale_growth_tracker("unscale_")
         state = self._per_optimizer_states[id(optimizer)]
         if state["stage"] is OptState.UNSCALED:
-            raise RuntimeError("unscale_: expected one call for an optimizer between updates, got a second")
+            raise RuntimeError("GradScaler.unscale_: expected one call for an optimizer between updates, got a second")
         if state["stage"] is OptState.STEPPED:
-            raise RuntimeError("unscale_: is being called after step()")
+            raise RuntimeError("GradScaler.unscale_: it must be called before step(), got a call after it")
         self._measure(optimizer, self._scale.double().reciprocal().float(), False)
         state["stage"] = OptState.UNSCALED
 
@@ -186,18 +188,21 @@ class GradScaler:
         if not self._enabled:
             return optimizer.step(*args, **kwargs)
         if "closure" in kwargs:
-            raise RuntimeError("step: a closure is not supported while the scaler is enabled")
+            raise RuntimeError("GradScaler.step: a closure is not supported while the scaler is enabled")
         self._check_scale_growth_tracker("step")
         state = self._per_optimizer_states[id(optimizer)]
         if state["stage"] is OptState.STEPPED:
-            raise RuntimeError("step: expected one call for an optimizer between updates, got a second")
+            raise RuntimeError("GradScaler.step: expected one call for an optimizer between updates, got a second")
         if getattr(optimizer, "_step_supports_amp_scaling", False):
             result = self._step_of_scaling_optimizer(optimizer, state, args, kwargs)
         else:
             if state["stage"] is OptState.READY:
                 self.unscale_(optimizer)
             if not state["found_inf_per_device"]:
-                raise AssertionError("step: the optimizer has no gradient, no inf checks were recorded")
+                raise AssertionError(
+                    "GradScaler.step: a gradient is needed, got none in the optimizer (call backward() before): no inf "
+                    "checks were recorded"
+                )
             result = self._maybe_opt_step(optimizer, state, *args, **kwargs)
         state["stage"] = OptState.STEPPED
         return result
@@ -228,7 +233,10 @@ class GradScaler:
         else:
             found = [f for state in self._per_optimizer_states.values() for f in state["found_inf_per_device"].values()]
             if not found:
-                raise AssertionError("update: called before step(), no inf checks were recorded")
+                raise AssertionError(
+                    "GradScaler.update: step(optimizer) must be called before, got no call of it: no inf checks were "
+                    "recorded"
+                )
             total = sum((f.to(scale.device) for f in found[1:]), found[0].to(scale.device))
             factors = self._growth_factor, self._backoff_factor, self._growth_interval
             _amp_update_scale_(scale, growth_tracker, total, *factors)

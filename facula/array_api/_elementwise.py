@@ -69,7 +69,7 @@ def result_type(*arrays_and_dtypes: Any) -> facula.dtype:
     numbers = [a for a in arrays_and_dtypes if isinstance(a, (bool, int, float, complex))]
     dtypes = [_dtype_of(a) for a in arrays_and_dtypes if not isinstance(a, (bool, int, float, complex))]
     if not dtypes:
-        raise ValueError(f"result_type: at least one tensor or dtype, got {arrays_and_dtypes}")
+        raise ValueError(f"result_type: expected at least one tensor or dtype, got {arrays_and_dtypes}")
     common = functools.reduce(facula.promote_types, dtypes)
     for number in numbers:
         common = facula.result_type(facula.empty(1, dtype=common), number)

@@ -19,12 +19,8 @@ def _forward_traceback():
 
 
 def _report(name, lines):
-    where = (
-        f"Traceback of the forward call that caused it:\n{lines}"
-        if lines
-        else "It was recorded outside of anomaly mode."
-    )
-    warnings.warn(f"Error detected in {name}. {where}", stacklevel=2)
+    where = f"The op ran here:\n{lines}" if lines else "The op was recorded outside of anomaly mode: its lines are not known."
+    warnings.warn(f"Error detected in {name}: its backward raised. {where}", stacklevel=2)
 
 
 class set_detect_anomaly:
@@ -68,7 +64,7 @@ class detect_anomaly:
     ...         (x / x).backward()
     Traceback (most recent call last):
         ...
-    RuntimeError: Function 'DivBackward0' returned nan values in its 1th output.
+    RuntimeError: backward: Function 'DivBackward0' returned nan values in its 1th output, ...
     """
 
     def __init__(self, check_nan: bool = True):

@@ -6,8 +6,7 @@
         value, derivative = unpack_dual(y)
 
 Ops on duals are recorded as for backward; `unpack_dual` derives the tangent from that record. The product of the
-Jacobian
-with a vector is the derivative, with respect to u, of the product of its transpose with u.
+Jacobian with a vector is the derivative, with respect to u, of the product of its transpose with u.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .. import _C
 from .._C import Tensor
+from .._tensor import printing
 from .grad_mode import _Switch
 
 if TYPE_CHECKING:
@@ -206,6 +206,9 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
             return UnpackedDualTensor(_primal(tensor), tangent)
     shown = _shown_tangent(tensor, opened)
     return UnpackedDualTensor(_primal(tensor), _tangent_of(tensor, opened) if shown is None else shown)
+
+
+printing.tangent_of = lambda tensor: unpack_dual(tensor).tangent
 
 
 def _shown_tangent(tensor, opened):

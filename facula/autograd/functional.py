@@ -64,9 +64,9 @@ def _vector(v, like, name, argument, what="the input of func is"):
     for i, (item, x) in enumerate(zip(items, like)):
         if item.shape != x.shape:
             raise RuntimeError(
-                f"{name}: element {i} of {argument} has invalid size: should be {x.shape}, got {item.shape}"
+                f"{name}: element {i} of {argument} must have shape {tuple(x.shape)}, got {tuple(item.shape)}"
                 if len(like) > 1
-                else f"{name}: {argument} has invalid size: should be {x.shape}, got {item.shape}"
+                else f"{name}: {argument} must have shape {tuple(x.shape)}, got {tuple(item.shape)}"
             )
     return items
 
@@ -308,7 +308,7 @@ def _scalar(output, name):
         raise RuntimeError(f"{name}: func should return a single Tensor, got {len(output)}")
     if output.numel() != 1:
         returned = "the Tensor that func returns"
-        raise RuntimeError(f"{name}: {returned} should contain a single element, got {output.shape}")
+        raise RuntimeError(f"{name}: {returned} should contain a single element, got {tuple(output.shape)}")
     return output.reshape(())
 
 

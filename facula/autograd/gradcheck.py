@@ -357,7 +357,7 @@ def gradcheck(
     True
     """
     if not (check_forward_ad or check_backward_ad):
-        raise AssertionError("gradcheck: one of check_forward_ad and check_backward_ad must be on")
+        raise AssertionError("gradcheck: one of check_forward_ad and check_backward_ad must be on, got none")
     inputs = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
     options = _Options(
         eps, atol, rtol, nondet_tol, fast_mode, check_forward_ad, check_backward_ad, check_grad_dtypes

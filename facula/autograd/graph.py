@@ -193,7 +193,7 @@ def register_multi_grad_hook(tensors: Sequence[Tensor], fn: Callable[..., Any], 
     [tensor([2.]), tensor([3.])]
     """
     if mode not in ("all", "any"):
-        raise ValueError(f"register_multi_grad_hook: expected mode to be one of 'all', 'any', got {mode!r}")
+        raise ValueError(f"register_multi_grad_hook: mode must be {_C._one_of(mode, ('all', 'any'))}")
     tensors = list(tensors)
     for tensor in tensors:
         if not tensor.requires_grad:

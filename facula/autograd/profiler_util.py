@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from facula import _C
 from facula._shared.text_table import table
 
 if TYPE_CHECKING:
@@ -375,7 +376,7 @@ class EventList(list["Any"]):
             if not self.has_device:
                 sort_by = sort_by.replace("device_", "cpu_")
             if sort_by not in _SORT_KEYS:
-                raise ValueError(f"table: sort_by is one of {sorted(_SORT_KEYS)}, got {sort_by!r}")
+                raise ValueError(f"table: sort_by must be {_C._one_of(sort_by, _SORT_KEYS)}")
             rows.sort(key=lambda event: getattr(event, sort_by), reverse=True)
         total = self.self_cpu_time_total
         time = _time_formatter(time_unit)

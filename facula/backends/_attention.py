@@ -61,7 +61,7 @@ def is_allowed(backend):
 def allow(backend, whether):
     """Allow or forbid one."""
     if not isinstance(whether, bool):
-        raise RuntimeError(f"attention: True or False, got {type(whether).__name__}")
+        raise RuntimeError(f"attention: expected True or False, got {type(whether).__name__}")
     _allowed[backend] = whether
     _C._attention_allow(int(backend), whether)
 

@@ -30,9 +30,9 @@ def precision(part):
 def set_precision(part, value):
     """Set it for a part, or for all parts below of which nothing was said."""
     if value not in ("none", "ieee", "tf32", "bf16"):
-        raise RuntimeError(f"Unknown precision: {value}")
+        raise RuntimeError(f"fp32_precision: a precision must be {_C._one_of(value, ('none', 'ieee', 'tf32', 'bf16'))}")
     if value == "bf16" and part != "all":
-        raise RuntimeError(f"backend 'cuda' does not support precision {value!r}")
+        raise RuntimeError(f"cuda: a precision of this backend is expected, got {value!r}")
     _said[part] = value
     _tell()
 
@@ -102,7 +102,7 @@ def set_cudnn_allows_tf32(value):
 def need_bool(name, value):
     """Raise unless `value` is True or False."""
     if not isinstance(value, bool):
-        raise RuntimeError(f"{name}: True or False, got {type(value).__name__}")
+        raise RuntimeError(f"{name}: expected True or False, got {type(value).__name__}")
     return value
 
 
@@ -145,7 +145,7 @@ class Word(Switch):
 
     def __set__(self, module, value):
         if value not in self.words:
-            raise RuntimeError(f"{self.name}: one of {', '.join(self.words)}, got {value!r}")
+            raise RuntimeError(f"{self.name}: the value must be {_C._one_of(value, self.words)}")
         self.value = value
         _C._cuda_set_flag(self.flag, value == self.words[-1])
 

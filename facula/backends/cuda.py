@@ -37,11 +37,11 @@ class _Products:
         _cuda.set_matmul_word("high" if _cuda.need_bool("allow_tf32", value) else "highest")
 
     def __getattr__(self, name: str) -> Any:
-        raise AttributeError(f"Unknown attribute {name}")
+        raise AttributeError(f"backends.cuda.matmul: there is no such setting, got {name!r}")
 
     def __setattr__(self, name: str, value: Any) -> None:
         if not hasattr(type(self), name):
-            raise AttributeError(f"Unknown attribute {name}")
+            raise AttributeError(f"backends.cuda.matmul: there is no such setting, got {name!r}")
         object.__setattr__(self, name, value)
 
 
@@ -101,7 +101,7 @@ class _PlanCache:
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name != "max_size":
-            raise RuntimeError(f"cufft_plan_cache.{name} is read-only")
+            raise RuntimeError(f"cufft_plan_cache.{name}: it cannot be set")
         object.__setattr__(self, name, value)
 
 
@@ -275,17 +275,15 @@ def _preference(name, kinds, now, supported, used, tell=lambda kind: None):
         if isinstance(backend, str):
             names = {kind.name.lower(): kind for kind in kinds}
             if backend.lower() not in names:
-                raise RuntimeError(
-                    f"Unknown input value. Choose from: {', '.join(names)}. ({name} got {backend!r})"
-                )
+                raise RuntimeError(f"{name}: backend must be {_C._one_of(backend, names)}")
             backend = names[backend.lower()]
         if not isinstance(backend, kinds):
             raise RuntimeError(
-                f"Unknown input value type. ({name}: a name or a {kinds.__name__}, got {type(backend).__name__})"
+                f"{name}: backend must be a name or a {kinds.__name__}, got {type(backend).__name__}"
             )
         if backend.name not in supported:
             raise RuntimeError(
-                f"Cannot set preferred backend to {backend.name.upper()}: {name} supports {', '.join(supported)}"
+                f"{name}: {backend.name.upper()} is not supported, only {', '.join(supported)}"
             )
         now = kinds.Cublas if backend.name == "Default" and kinds is _BlasBackend else backend
         tell(now)

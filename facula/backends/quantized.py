@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 import types
 
+from facula import _C
+
 supported_engines: list[str] = ["qnnpack", "onednn", "x86", "fbgemm"]
 
 
@@ -19,7 +21,7 @@ class _Engines(types.ModuleType):
     @engine.setter
     def engine(self, value):
         if value not in supported_engines:
-            raise RuntimeError(f"engine: expected one of {', '.join(supported_engines)}, got {value!r}")
+            raise RuntimeError(f"quantized.engine: the engine must be {_C._one_of(value, supported_engines)}")
         self._engine = value
 
 

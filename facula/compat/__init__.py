@@ -5,7 +5,8 @@
 
 `install()` does the same inside a running interpreter. What a program merely imports exists, supported or
 not; what is not supported raises NotImplementedError with its name when it is used. See aliases.py for how
-the names map, placeholders.py for what is not there, run.py for how a program and its children are started.
+the names map, placeholders.py for what is not there, run.py for how a program and its children are started. The folder
+`private` is on the path of the package `facula`: its files are PyTorch's private modules that packages import.
 """
 
 from __future__ import annotations

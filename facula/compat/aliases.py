@@ -29,7 +29,7 @@ _MADE_BY = {"facula._C._nn": "facula.fx._public"}
 
 
 def facula_name(name: str) -> str:
-    """Return the name of a module in Facula: torch.nn -> facula.nn"""
+    """Return the name of a module in Facula: facula.nn for torch.nn."""
     package, dot, rest = name.partition(".")
     return f"{_PACKAGES[package]}{dot}{rest}"
 

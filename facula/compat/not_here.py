@@ -172,7 +172,6 @@ NAMES = {
         "torch._inductor.runtime.cache_dir_utils": ("cache_dir",),
         "torch.compiler": ("load_compiled_function",),
         "torch.export.custom_obj": ("ScriptObjectMeta",),
-        "torch.export.decomp_utils": ("CustomDecompTable",),
         "torch.export.dynamic_shapes": ("refine_dynamic_shapes_from_suggested_fixes",),
         "torch.export.passes": ("move_to_device_pass",),
         "torch.export.pt2_archive": ("PT2ArchiveReader", "PT2ArchiveWriter", "is_pt2_package"),

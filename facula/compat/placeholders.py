@@ -37,7 +37,7 @@ class NoDeviceError(NotImplementedError, AssertionError):
 def _described(value):
     """Return a value of a call in a few words."""
     if not isinstance(value, type) and hasattr(value, "shape") and hasattr(value, "dtype"):
-        return f"{type(value).__name__} of shape {list(value.shape)}"
+        return f"{type(value).__name__} of shape {tuple(value.shape)}"
     if value is None or isinstance(value, (bool, int, float, str)):
         text = repr(value)
         return text if len(text) <= 40 else f"{text[:36]}...{text[-1]}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
+from facula import _C
 from facula.compiler import _looks, _region
 from facula.compiler._backends import registry
 from facula.compiler._backends.registry import list_backends
@@ -54,7 +55,7 @@ def _check_options(backend, mode, options):
     from facula.compiler import _modes
 
     if mode is not None and mode not in _modes.MODES and registry.is_own(backend):
-        raise RuntimeError(f"compile: a mode is one of {', '.join(_modes.MODES)}, got {mode!r}")
+        raise RuntimeError(f"compile: a mode must be {_C._one_of(mode, _modes.MODES)}")
     if backend != "inductor" or not options:
         return
     if not isinstance(options, dict):

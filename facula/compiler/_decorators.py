@@ -173,7 +173,7 @@ def _dims(name, t, index):
         if isinstance(one, bool) or not isinstance(one, int):
             raise TypeError(f"{name}: a dimension is an int, got {one!r}")
         if not -t.dim() <= one < t.dim():
-            raise IndexError(f"{name}: a dimension of a tensor of shape {list(t.shape)} is expected, got {one}")
+            raise IndexError(f"{name}: a dimension of a tensor of shape {tuple(t.shape)} is expected, got {one}")
         found.append(one % t.dim())
     return found
 

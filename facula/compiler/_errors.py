@@ -89,10 +89,8 @@ class InvalidBackend(TorchDynamoException):
     """
 
     def __init__(self, name: Any, known: Sequence[str] = ()) -> None:
-        meant = _C._near_name(name, list(known)) if isinstance(name, str) else None
-        hint = f". Did you mean: {meant!r}?" if meant is not None else ""
-        expected = f"a backend is one of {', '.join(known)}" if known else "expected the name of a backend"
-        super().__init__(f"compile: {expected}, got {name!r}{hint}")
+        expected = f"a backend must be {_C._one_of(name, known)}" if known else f"expected the name of a backend, got {name!r}"
+        super().__init__(f"compile: {expected}")
 
 
 class RecompileError(TorchDynamoException):

@@ -17,6 +17,7 @@ from traceback import FrameSummary
 from typing import TYPE_CHECKING
 
 import facula
+from facula import _C
 from facula.compiler import _counters, _errors, _region, _settings
 
 if TYPE_CHECKING:
@@ -162,7 +163,7 @@ class set_stance:
 
     def __init__(self, stance: str = "default", *, skip_guard_eval_unsafe: bool = False, force_backend: Any = None) -> None:
         if stance not in STANCES:
-            raise RuntimeError(f"set_stance: a stance is one of {', '.join(STANCES)}, got {stance!r}")
+            raise RuntimeError(f"set_stance: a stance must be {_C._one_of(stance, STANCES)}")
         if force_backend is not None:
             if stance != "default":
                 raise RuntimeError(f"set_stance: force_backend goes with the stance 'default' only, got {stance!r}")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from facula import _C
+
 from . import _options
 
 if TYPE_CHECKING:
@@ -39,7 +41,7 @@ def list_mode_options(mode: str | None = None, dynamic: bool | None = None) -> d
     if mode is None:
         return {name: dict(options) for name, options in MODES.items()}
     if mode not in MODES:
-        raise RuntimeError(f"list_mode_options: a mode is one of {', '.join(MODES)}, got {mode!r}")
+        raise RuntimeError(f"list_mode_options: a mode must be {_C._one_of(mode, MODES)}")
     return dict(MODES[mode])
 
 

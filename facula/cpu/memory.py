@@ -143,7 +143,7 @@ def memory_picture(path: str | PathLike[str], snapshot: Any = None, lines: int =
 
 
 def _held_by_line(blocks):
-    """Return {line of the program: {op: bytes}}"""
+    """Return {line of the program: {op: bytes}}."""
     held = defaultdict(lambda: defaultdict(int))
     for block in blocks:
         held[_place(block)][block["op"] or "no op"] += block["size"]

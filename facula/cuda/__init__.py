@@ -109,7 +109,7 @@ def is_tf32_supported() -> bool:
 
 
 def is_initialized() -> bool:
-    """Return whether a device can be used without further ado: there is nothing to initialise. False in a forked child of a
+    """Return whether a device can be used without further ado: there is nothing to initialize. False in a forked child of a
     process that has begun to use one.
 
     >>> torch.cuda.is_initialized() == torch.cuda.is_available()
@@ -362,7 +362,7 @@ def set_sync_debug_mode(debug_mode: Any) -> None:
     _need_device("set_sync_debug_mode")
     if isinstance(debug_mode, str):
         if debug_mode not in _SYNC_MODES:
-            raise RuntimeError(f"set_sync_debug_mode: one of {', '.join(_SYNC_MODES)}, got {debug_mode!r}")
+            raise RuntimeError(f"set_sync_debug_mode: debug_mode must be {_C._one_of(debug_mode, _SYNC_MODES)}")
         debug_mode = _SYNC_MODES[debug_mode]
     _C._cuda_set_wait_mode(debug_mode)
 

@@ -12,7 +12,7 @@ def _need_device(name, given="no device"):
     """Raise unless there is a CUDA device that this process may use."""
     if _is_in_bad_fork():
         raise RuntimeError(
-            f"torch.cuda.{name}: CUDA cannot be used in a forked process whose parent has begun to use it; processes that "
+            f"cuda.{name}: CUDA cannot be used in a forked process whose parent has begun to use it; processes that "
             "use it are to be started with multiprocessing's method 'spawn' (multiprocessing.set_start_method(\"spawn\")), "
             f"got {given} in one that was forked"
         )
@@ -20,7 +20,7 @@ def _need_device(name, given="no device"):
         from facula.compat import placeholders
 
         why = f"there is no CUDA device to use: {_C._cuda_why_unavailable()}"
-        raise placeholders.NoDeviceError(f"torch.cuda.{name}: {why}, got {given}")
+        raise placeholders.NoDeviceError(f"cuda.{name}: {why}, got {given}")
 
 
 def _index(device, name, optional=True):

@@ -44,7 +44,7 @@ def interface_of(tensor):
 
 def _dtype(text):
     if text[:1] not in "<|=" or text[1:] not in _DTYPES:
-        raise TypeError(f"__cuda_array_interface__: an element type of a tensor, in little endian order, got {text!r}")
+        raise TypeError(f"__cuda_array_interface__: expected an element type of a tensor, in little endian order, got {text!r}")
     return _DTYPES[text[1:]]
 
 
@@ -65,7 +65,7 @@ def tensor_of(source):
     """Return a tensor on the memory of an object with the attribute; this thread's stream waits for the one that it names."""
     facts = source.__cuda_array_interface__
     if facts.get("mask") is not None:
-        raise NotImplementedError("__cuda_array_interface__: an array without a mask, got one with a mask")
+        raise NotImplementedError("__cuda_array_interface__: expected an array without a mask, got one with a mask")
     dtype, shape = _dtype(facts["typestr"]), tuple(facts["shape"])
     address, read_only = facts["data"]
     device = _C._cuda_device_of(address) if address else _C._cuda_current_device()

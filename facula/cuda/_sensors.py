@@ -22,11 +22,13 @@ def _library():
     try:
         import pynvml
     except ModuleNotFoundError as error:
-        raise ModuleNotFoundError("the package nvidia-ml-py (module pynvml) is needed here and is not installed") from error
+        raise ModuleNotFoundError(
+            "nvml: the package nvidia-ml-py (module pynvml) is needed here and is not installed"
+        ) from error
     try:
         pynvml.nvmlInit()
     except pynvml.NVMLError_DriverNotLoaded as error:
-        raise RuntimeError("NVIDIA's driver is not loaded, so that its management library cannot be asked") from error
+        raise RuntimeError("nvml: NVIDIA's driver is not loaded, so that its management library cannot be asked") from error
     return pynvml
 
 
@@ -41,7 +43,7 @@ def _number(index):
 def _asked(device, name):
     index = _index(device, name)
     if _C._cuda_is_emulated():
-        raise RuntimeError(f"torch.cuda.{name}: a device of NVIDIA's, got the emulated one")
+        raise RuntimeError(f"cuda.{name}: expected a device of NVIDIA, got the emulated one")
     library, number = _library(), _number(index)
     by_number = isinstance(number, int)
     return library, (library.nvmlDeviceGetHandleByIndex if by_number else library.nvmlDeviceGetHandleByUUID)(number)

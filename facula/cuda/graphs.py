@@ -319,7 +319,8 @@ def make_graphed_callables(callables: Any, sample_args: Any, num_warmup_iters: i
     """
     if facula.is_autocast_enabled() and facula.is_autocast_cache_enabled():
         raise RuntimeError(
-            "make_graphed_callables: autocast without its cache (cache_enabled=False), got autocast with it; casts that it "
+            "make_graphed_callables: autocast must be without its cache (cache_enabled=False), got autocast with it; casts "
+            "that it "
             "keeps would not be captured"
         )
     one = not isinstance(callables, tuple)

@@ -58,7 +58,7 @@ class _JittedFunction:
     def __call__(self, *tensors, **values):
         facula.cuda._need_device("jiterator", f"{len(tensors)} tensors")
         if not 1 <= len(tensors) <= _MOST_INPUTS:
-            raise AssertionError(f"jiterator only supports up to {_MOST_INPUTS} tensor inputs, got {len(tensors)}")
+            raise AssertionError(f"jiterator: at most {_MOST_INPUTS} tensors are possible, got {len(tensors)}")
         for key in values:
             if key not in self.kwargs_dict:
                 raise KeyError(f"jiterator: {key} is not declared in function definition")

@@ -89,8 +89,6 @@ def _dump_snapshot(filename="dump_snapshot.pickle", augment_with_fx_traces=False
         pickle.dump(_snapshot(), file)
 
 
-
-
 def _has_devices():
     return _C._cuda_device_count() > 0 and not _C._cuda_is_in_bad_fork()
 
@@ -452,7 +450,7 @@ class MemPool:
     def __init__(self, allocator: Any = None, use_on_oom: bool = False, no_split: bool = False) -> None:
         for name, given in (("allocator", allocator), ("use_on_oom", use_on_oom), ("no_split", no_split)):
             if given:
-                raise NotImplementedError(f"torch.cuda.MemPool({name}): pools are cut as all memory is, got {given!r}")
+                raise NotImplementedError(f"cuda.MemPool: pools are cut as all memory is, got {name}={given!r}")
         self._device = _index(None, "MemPool")
         self._number = _C._cuda_new_pool()
         _C._cuda_keep_pool(self._number, self._device)
@@ -561,7 +559,7 @@ _library_in_use = []
 
 def _need_allocator(allocator):
     if not isinstance(allocator, CUDAPluggableAllocator):
-        raise TypeError(f"change_current_allocator: a CUDAPluggableAllocator, got {type(allocator).__name__}")
+        raise TypeError(f"change_current_allocator: expected a CUDAPluggableAllocator, got {type(allocator).__name__}")
 
 
 def memory_summary(device: Device = None, abbreviated: bool = False) -> str:

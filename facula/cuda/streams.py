@@ -49,7 +49,7 @@ class Stream(_any.Stream):
     def __init__(self, device: Device = None, priority: int = 0, *, stream_id: Any = None, device_index: int | None = None,
                  device_type: str | None = None, stream_ptr: Any = None) -> None:  # fmt: skip
         if device_type not in (None, self.device_type):
-            raise ValueError(f"torch.cuda.Stream: device_type {self.device_type}, which is CUDA's, got {device_type}")
+            raise ValueError(f"cuda.Stream: device_type {self.device_type}, which is CUDA's, got {device_type}")
         self.device_index: Any = _index(device if device_index is None else device_index, "Stream")
         self.priority = priority
         given = stream_ptr if stream_ptr is not None else stream_id
@@ -219,9 +219,9 @@ class Event(_any.Event):
     def __init__(self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False,
                  external: bool = False) -> None:  # fmt: skip
         if external:
-            raise NotImplementedError(f"torch.cuda.Event: events that are not recorded by graphs, got {external=}")
+            raise NotImplementedError(f"cuda.Event: events that are not recorded by graphs, got {external=}")
         if interprocess and enable_timing:
-            raise ValueError("torch.cuda.Event: an event between processes measures no time, got enable_timing=True")
+            raise ValueError("cuda.Event: an event between processes measures no time, got enable_timing=True")
         self._event = _C._cuda_new_event((1 if blocking else 0) | (0 if enable_timing else 2) | (4 if interprocess else 0))
         self._interprocess = interprocess
         self.device = None
@@ -235,7 +235,7 @@ class Event(_any.Event):
         ...     assert len(torch.cuda.Event(interprocess=True).ipc_handle()) == 64
         """
         if not self._interprocess:
-            raise RuntimeError("torch.cuda.Event.ipc_handle: an event made with interprocess=True, got another")
+            raise RuntimeError("cuda.Event.ipc_handle: an event made with interprocess=True, got another")
         if self.device is None:
             self.device = _C.device("cuda", _C._cuda_current_device())
         return _C._cuda_event_handle(self._event, self.device.index)

@@ -163,7 +163,7 @@ def get_max_tuning_iterations() -> int:
 
 def _count(value, name):
     if not 0 <= value < 2**31:
-        raise ValueError(f"cuda.tunable.{name}: a number from 0 on, got {value}")
+        raise ValueError(f"cuda.tunable.{name}: expected a number from 0 on, got {value}")
     return value
 
 
@@ -313,7 +313,7 @@ def mgpu_tune_gemm_in_file(filename_pattern: str, num_gpus: int) -> None:
             lines.update(_problems(file))
     paths = [_C._cuda_tuning_path(device) for device in range(num_gpus)]
     if len(set(paths)) < num_gpus:
-        raise ValueError(f"mgpu_tune_gemm_in_file: a file for each device (set_filename(name, True)), got {paths[0]}")
+        raise ValueError(f"mgpu_tune_gemm_in_file: expected a file for each device (set_filename(name, True)), got {paths[0]}")
     shares = [(device, paths[device], sorted(lines)[device::num_gpus]) for device in range(num_gpus)]
     with multiprocessing.get_context("spawn").Pool(num_gpus) as pool:
         pool.starmap(_tune_on, shares)

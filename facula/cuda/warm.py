@@ -43,7 +43,9 @@ def read_list(path: str | PathLike[str]) -> list[Any]:
         try:
             source, expression = json.loads(line)[:2]
         except (ValueError, TypeError) as error:
-            raise ValueError(f"{path}, line {number}: a kernel [source, name, sizes] is expected, got {line[:60]!r}") from error
+            raise ValueError(
+                f"cuda.warm: {path}, line {number}: a kernel [source, name, sizes] is expected, got {line[:60]!r}"
+            ) from error
         kernels[source, expression] = None
     return list(kernels)
 

@@ -170,7 +170,7 @@ class Backend(str):
             raise ValueError(f"Backend: expected a str, got {type(name).__name__}")
         known = all(part.rpartition(":")[2] in cls.backend_list for part in name.lower().split(","))
         if not known:
-            raise ValueError(f"Backend: expected one of {', '.join(cls.backend_list)}, got {name!r}")
+            raise ValueError(f"Backend: a name must be {_C._one_of(name, cls.backend_list)}")
         return super().__new__(cls, name.lower())
 
 
@@ -195,7 +195,7 @@ class BackendConfig:
             pairs = [part.partition(":") for part in parts]
             self.device_backend_map: dict[str, Backend] = {kind: Backend(name) for kind, _, name in pairs}
             if len(self.device_backend_map) != len(pairs):
-                raise ValueError(f"BackendConfig: a backend for each kind of device, got {backend!r}")
+                raise ValueError(f"BackendConfig: expected a backend for each kind of device, got {backend!r}")
         else:
             kinds = ("cuda",) if parts[0] == "nccl" else ("cpu", "cuda")
             self.device_backend_map = dict.fromkeys(kinds, Backend(parts[0]))

@@ -440,7 +440,7 @@ def all_to_all(output_tensor_list: Sequence[Tensor], input_tensor_list: Sequence
     inputs = _list("all_to_all", "input_tensor_list", input_tensor_list, group.size())
     for tensor in outputs:
         if tensor.dtype != inputs[0].dtype:
-            raise ValueError(f"all_to_all: input and output of one dtype, got {inputs[0].dtype} and {tensor.dtype}")
+            raise ValueError(f"all_to_all: expected input and output of one dtype, got {inputs[0].dtype} and {tensor.dtype}")
     counts = [[t.numel() for t in tensors] for tensors in (inputs, outputs)]
     return _run(group, _ALL_TO_ALL, "all_to_all", inputs, outputs, async_op, in_splits=counts[0], out_splits=counts[1])
 
@@ -487,7 +487,7 @@ def all_to_all_single(output: Tensor, input: Tensor, output_split_sizes: Sequenc
         return None
     _tensors(name, output, input)
     if output.dtype != input.dtype:
-        raise ValueError(f"{name}: input and output of one dtype, got {input.dtype} and {output.dtype}")
+        raise ValueError(f"{name}: expected input and output of one dtype, got {input.dtype} and {output.dtype}")
     counts = [_split_counts(name, t, s, group.size()) for t, s in ((input, input_split_sizes), (output, output_split_sizes))]
     return _run(group, _ALL_TO_ALL, name, [input], [output], async_op, in_splits=counts[0], out_splits=counts[1])
 

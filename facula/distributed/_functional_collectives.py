@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import facula
+from facula import _C
 from facula import distributed as dist
 from facula.distributed import ReduceOp
 
@@ -72,7 +73,7 @@ def _of_ranks(ranks):
 
 def _op(caller, name):
     if name.lower() not in _OPS:
-        raise ValueError(f"{caller}: reduceOp must be one of {', '.join(_OPS)}, got {name!r}")
+        raise ValueError(f"{caller}: reduceOp must be {_C._one_of(name, _OPS)}")
     return _OPS[name.lower()]
 
 

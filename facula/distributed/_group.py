@@ -240,7 +240,7 @@ def init_process_group(backend: str | None = None, init_method: str | None = Non
     if _default is not None:
         raise ValueError("init_process_group: the default process group is initialized already, got a second call")
     if store is not None and init_method is not None:
-        raise ValueError(f"init_process_group: a store or an init_method, got both, {init_method!r}")
+        raise ValueError(f"init_process_group: expected a store or an init_method, got both, {init_method!r}")
     engine, nccl = _engines_of(None if backend is None else Backend(backend))
     device = _device_number(device_id, "init_process_group")
     name = Backend(backend or ("cpu:gloo,cuda:nccl" if nccl else "gloo"))

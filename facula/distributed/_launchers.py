@@ -99,7 +99,7 @@ def slurm_port() -> int:
     """Return a port that all processes of a step know, and those of other steps do not take."""
     job = number(["SLURM_JOB_ID", "SLURM_JOBID"])
     if job is None:
-        raise ValueError("init_process_group: MASTER_PORT must be set where there is no SLURM_JOB_ID")
+        raise ValueError("init_process_group: MASTER_PORT must be set where there is no SLURM_JOB_ID, got neither")
     step = number(["SLURM_STEP_ID", "SLURM_STEPID"]) or 0
     return _LEAST_PORT + (job * 31 + step) % _PORTS
 

@@ -202,7 +202,7 @@ def _coalescing_manager(group=None, device=None, async_ops=False):
     the `with` statement gives."""
     group = member("_coalescing_manager", group)
     if group._coalesced is not None:
-        raise ValueError("_coalescing_manager: one at a time for a group, got a second one inside")
+        raise ValueError("_coalescing_manager: only one at a time is possible for a group, got a second one inside")
     group._coalesced = collected = []
     together = _Works(collected)
     try:

@@ -162,7 +162,7 @@ def _list(name, what, values, count=None):
 def _peer(name, group, rank, group_rank, default=None):
     """Return the rank in the group, of a rank among all processes or in the group."""
     if rank is not None and group_rank is not None:
-        raise ValueError(f"{name}: a rank or a rank in the group, got both, {rank} and {group_rank}")
+        raise ValueError(f"{name}: expected a rank or a rank in the group, got both, {rank} and {group_rank}")
     if rank is None and group_rank is None:
         if default is None:
             raise ValueError(f"{name}: a rank or a rank in the group must be given, got neither")
@@ -192,7 +192,7 @@ def _same(name, outputs, inputs, part=1):
     """Check the dtypes, and that outputs and inputs hold as many elements, or `part` times as many."""
     for target in outputs:
         if inputs and target.dtype != inputs[0].dtype:
-            raise ValueError(f"{name}: input and output of one dtype, got {inputs[0].dtype} and {target.dtype}")
+            raise ValueError(f"{name}: expected input and output of one dtype, got {inputs[0].dtype} and {target.dtype}")
     sizes = sum(t.numel() for t in outputs), sum(t.numel() for t in inputs) * part
     if sizes[0] != sizes[1]:
         shapes = [tuple(t.shape) for t in (*inputs[:1], *outputs[:1])]

@@ -87,7 +87,7 @@ def new_group(ranks: Sequence[int] | None = None, timeout: timedelta | None = No
     if sort_ranks:
         chosen.sort()
     if len(set(chosen)) != len(chosen) or any(not 0 <= r < world.size() for r in chosen):
-        raise ValueError(f"new_group: ranks below the world size {world.size()}, each once, got {chosen}")
+        raise ValueError(f"new_group: expected ranks below the world size {world.size()}, each once, got {chosen}")
     name = Backend(backend) if backend else world.name()
     nccl = _engines_of(name)[1] if backend else _group._uses_nccl
     seconds = _rendezvous.seconds(timeout, world._timeout)
@@ -112,7 +112,7 @@ def new_group(ranks: Sequence[int] | None = None, timeout: timedelta | None = No
 def new_subgroups(group_size: int | None = None, group: ProcessGroup | None = None, timeout: timedelta | None = None,
                   backend: str | None = None, pg_options: Any = None,
                   group_desc: str | None = None) -> tuple[ProcessGroup | Any, list[ProcessGroup | Any]]:  # fmt: skip
-    """Cut a group into groups of `group_size` neighbours: (the group of this process, list of all groups), in which groups of
+    """Cut a group into groups of `group_size` neighbors: (the group of this process, list of all groups), in which groups of
     others are NON_GROUP_MEMBER. All processes call it.
 
     Args:

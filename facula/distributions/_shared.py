@@ -85,7 +85,7 @@ class ProbsOrLogits:
         return value.size()
 
     def _set_categories(self, probs, logits):
-        """Normalise the one that is given over the last dimension; return its shape."""
+        """Normalize the one that is given over the last dimension; return its shape."""
         value = self._take(probs, logits)
         if value.dim() < 1:
             raise ValueError(f"{type(self).__name__}: {self._given} must have at least one dimension, got none")

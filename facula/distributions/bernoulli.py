@@ -23,6 +23,8 @@ __all__ = ["Bernoulli"]
 class Bernoulli(ProbsOrLogits, ExponentialFamily):
     """1 with probability ``probs``, else 0. The mode is NaN at probability one half.
 
+    Formula: p = probs ** x * (1 - probs) ** (1 - x)
+
     Args:
         probs: the probability of 1, in [0, 1], a number or a tensor; or
         logits: its log-odds ``log(probs / (1 - probs))``.

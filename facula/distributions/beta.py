@@ -20,7 +20,10 @@ __all__ = ["Beta"]
 
 
 class Beta(ExponentialFamily):
-    """Density proportional to ``x**(concentration1 - 1) (1 - x)**(concentration0 - 1)`` on [0, 1].
+    """Numbers in [0, 1], near its ends or around its middle.
+
+    Formula:
+        p = x ** (a - 1) * (1 - x) ** (b - 1) * Gamma(a + b) / (Gamma(a) * Gamma(b))  # a, b: concentration1, concentration0
 
     Args:
         concentration1: the first concentration (alpha), positive, a number or a tensor.

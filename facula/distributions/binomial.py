@@ -22,6 +22,8 @@ __all__ = ["Binomial"]
 class Binomial(ProbsOrLogits, Distribution):
     """How many of ``total_count`` trials succeed, each with probability ``probs``.
 
+    Formula: p = comb(total_count, x) * probs ** x * (1 - probs) ** (total_count - x)
+
     Args:
         total_count: the number of trials, a number or a tensor of whole numbers that are not negative.
         probs: the probability of success, in [0, 1]; or
@@ -94,7 +96,7 @@ class Binomial(ProbsOrLogits, Distribution):
     def _all_counts(self, what, expand):
         most = int(self.total_count.max())
         if not self.total_count.min() == most:
-            raise NotImplementedError(f"Binomial.{what} of several values of total_count, got {self.total_count}")
+            raise NotImplementedError(f"Binomial.{what}: one value of total_count for all is expected, got {self.total_count}")
         values = facula.arange(1 + most, dtype=self._param.dtype, device=self._param.device)
         values = values.reshape((-1,) + (1,) * len(self._batch_shape))
         return values.expand((-1,) + self._batch_shape) if expand else values

@@ -21,6 +21,8 @@ __all__ = ["Categorical"]
 class Categorical(ProbsOrLogits, Distribution):
     """Draw the numbers 0 to K - 1 (int64) with the probabilities in the last dimension, of size K.
 
+    Formula: p = probs[x]
+
     Args:
         probs: weights (..., K), not negative, which need not sum to one; the attribute does. Or
         logits: logarithms of such weights; the attribute's exponentials sum to one.

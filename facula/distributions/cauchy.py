@@ -20,7 +20,9 @@ __all__ = ["Cauchy"]
 
 
 class Cauchy(Distribution):
-    """Density ``1 / (pi scale (1 + ((x - loc) / scale)**2))``; mean (NaN) and variance (infinity) do not exist.
+    """Numbers around loc with heavy tails: mean (NaN) and variance (infinity) do not exist.
+
+    Formula: p = 1 / (pi * scale * (1 + ((x - loc) / scale) ** 2))
 
     Args:
         loc: the median, a number or a tensor.

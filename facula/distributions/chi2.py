@@ -23,6 +23,8 @@ __all__ = ["Chi2"]
 class Chi2(Gamma):
     """The sum of squares of ``df`` standard normal values: Gamma(df / 2, 1 / 2).
 
+    Formula: p = x ** (df / 2 - 1) * exp(-x / 2) / (2 ** (df / 2) * Gamma(df / 2))
+
     Args:
         df: degrees of freedom, a positive number or tensor, which need not be whole.
         validate_args: if True, check parameters and values; None as `Distribution.set_default_validate_args` says.

@@ -68,7 +68,7 @@ class ConstraintRegistry:
         """
         factory = self._registry.get(type(constraint))
         if factory is None:
-            raise NotImplementedError(f"no transform is registered for {type(constraint).__name__}")
+            raise NotImplementedError(f"transform_to: no transform is registered for {type(constraint).__name__}")
         return factory(constraint)
 
 

@@ -78,7 +78,7 @@ class Constraint:
 
     def check(self, value: Tensor) -> Any:
         """Return whether each value lies in the set: a bool tensor of the shape without the event's dimensions."""
-        raise NotImplementedError(f"{type(self).__name__}.check")
+        raise NotImplementedError(f"{type(self).__name__}.check: this class does not define it")
 
     def __repr__(self) -> str:
         return f"{type(self).__name__.removeprefix('_')}()"
@@ -493,7 +493,7 @@ class _Dependent(Constraint):
     def _known(self, name):
         value = getattr(self, f"_{name}")
         if value is NotImplemented:
-            raise NotImplementedError(f"{name} of a dependent constraint is not known before the distribution is")
+            raise NotImplementedError(f"{name}: that of a dependent constraint is not known before the distribution is")
         return value
 
     def __call__(self, *, is_discrete: bool | Any = NotImplemented, event_dim: int | Any = NotImplemented) -> Any:

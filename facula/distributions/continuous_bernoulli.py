@@ -23,7 +23,11 @@ __all__ = ["ContinuousBernoulli"]
 
 
 class ContinuousBernoulli(ProbsOrLogits, ExponentialFamily):
-    """Density proportional to ``probs**x (1 - probs)**(1 - x)`` for x in [0, 1].
+    """Numbers in [0, 1] whose density is that of a Bernoulli distribution between its two values.
+
+    Formula:
+        c = 2 * atanh(1 - 2 * probs) / (1 - 2 * probs)  # 2 where probs is 1/2
+        p = c * probs ** x * (1 - probs) ** (1 - x)
 
     Args:
         probs: in (0, 1), a number or a tensor; or

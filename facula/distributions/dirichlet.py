@@ -18,7 +18,9 @@ __all__ = ["Dirichlet"]
 
 
 class Dirichlet(ExponentialFamily):
-    """Points x of the simplex, of density proportional to the product of ``x_i**(concentration_i - 1)``.
+    """Points x of the simplex: numbers that are not negative and sum to 1.
+
+    Formula: p = Gamma(sum(a[i] for i in all)) * prod(x[i] ** (a[i] - 1) / Gamma(a[i]) for i in all)  # a: concentration
 
     Args:
         concentration: a positive tensor (..., K), one for each component.

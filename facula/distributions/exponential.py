@@ -18,7 +18,9 @@ __all__ = ["Exponential"]
 
 
 class Exponential(ExponentialFamily):
-    """Density ``rate exp(-rate x)`` for x >= 0.
+    """Times between events that come at a constant rate.
+
+    Formula: p = rate * exp(-rate * x)
 
     Args:
         rate: a positive number or tensor; the mean is 1 / rate.

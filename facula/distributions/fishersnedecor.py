@@ -21,6 +21,8 @@ __all__ = ["FisherSnedecor"]
 class FisherSnedecor(Distribution):
     """The quotient of two independent chi-squared values, each divided by its degrees of freedom.
 
+    Formula: p = sqrt((a * x) ** a * b ** b / (a * x + b) ** (a + b)) / (x * B(a / 2, b / 2))  # a, b: df1, df2
+
     The mean is NaN for df2 <= 2, the variance for df2 <= 4.
 
     Args:

@@ -19,7 +19,9 @@ __all__ = ["Gamma"]
 
 
 class Gamma(ExponentialFamily):
-    """Density proportional to ``x**(concentration - 1) exp(-rate x)`` for x >= 0.
+    """Positive numbers; for a whole concentration the time until so many events of a rate.
+
+    Formula: p = rate ** a * x ** (a - 1) * exp(-rate * x) / Gamma(a)  # a: concentration
 
     Args:
         concentration: the shape, a positive number or tensor.

@@ -1,4 +1,4 @@
-"""The generalised Pareto distribution."""
+"""The generalized Pareto distribution."""
 
 from __future__ import annotations
 
@@ -19,7 +19,11 @@ __all__ = ["GeneralizedPareto"]
 
 
 class GeneralizedPareto(Distribution):
-    """Exceedances over a threshold: survival ``(1 + concentration z)**(-1 / concentration)``, ``z = (x - loc) / scale >= 0``.
+    """Exceedances over a threshold loc.
+
+    Formula:
+        z = (x - loc) / scale
+        p = (1 + concentration * z) ** (-1 / concentration - 1) / scale  # exp(-z) / scale for concentration 0
 
     Concentration 0 is the exponential distribution; a negative one ends at loc - scale / concentration. The mean is
     NaN for a concentration of at least 1, the variance of at least 1/2.

@@ -21,7 +21,9 @@ __all__ = ["Geometric"]
 
 
 class Geometric(ProbsOrLogits, Distribution):
-    """The number of failures before the first success, k = 0, 1, ... with probability ``(1 - probs)**k probs``.
+    """The number of failures before the first success.
+
+    Formula: p = (1 - probs) ** x * probs
 
     Args:
         probs: the probability of success, in (0, 1], a number or a tensor; or

@@ -24,6 +24,10 @@ __all__ = ["Gumbel"]
 class Gumbel(TransformedDistribution):
     """The distribution of maxima: ``loc - scale log(-log(u))`` with u spread evenly over (0, 1).
 
+    Formula:
+        z = (x - loc) / scale
+        p = exp(-z - exp(-z)) / scale
+
     Args:
         loc: the mode, a number or a tensor.
         scale: positive; the standard deviation is pi / sqrt(6) times it.

@@ -19,6 +19,8 @@ __all__ = ["HalfCauchy"]
 class HalfCauchy(Half):
     """The absolute value of a Cauchy value around 0; mean and variance are infinite.
 
+    Formula: p = 2 / (pi * scale * (1 + (x / scale) ** 2))
+
     Args:
         scale: the median, a positive number or tensor.
         validate_args: if True, check parameters and values; None as `Distribution.set_default_validate_args` says.

@@ -15,6 +15,8 @@ __all__ = ["HalfNormal"]
 class HalfNormal(Half):
     """The absolute value of a normal value of mean 0 and standard deviation ``scale``.
 
+    Formula: p = sqrt(2 / pi) * exp(-(x / scale) ** 2 / 2) / scale
+
     Args:
         scale: a positive number or tensor.
         validate_args: if True, check parameters and values; None as `Distribution.set_default_validate_args` says.

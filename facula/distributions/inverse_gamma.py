@@ -22,6 +22,8 @@ __all__ = ["InverseGamma"]
 class InverseGamma(TransformedDistribution):
     """1 / x with x from Gamma(concentration, rate); the moments that do not exist are infinite.
 
+    Formula: p = rate ** a * x ** (-a - 1) * exp(-rate / x) / Gamma(a)  # a: concentration
+
     Args:
         concentration: the shape, a positive number or tensor.
         rate: the rate of the Gamma distribution, positive.

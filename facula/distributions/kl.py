@@ -151,7 +151,7 @@ def _binomial(p, q):
     """Return the divergence: infinite where p has more trials than q; not implemented where it has fewer."""
     if (p.total_count < q.total_count).any():
         raise NotImplementedError(
-            f"kl_divergence of Binomials where q has more trials, got {p.total_count} and {q.total_count}"
+            f"kl_divergence: two Binomials of as many trials are expected, got {p.total_count} and {q.total_count}"
         )
     found = p.total_count * (p.probs * (p.logits - q.logits) + (-p.probs).log1p() - (-q.probs).log1p())
     return _infinite_where(p.total_count > q.total_count, found)
@@ -274,7 +274,7 @@ def _exponential_family(p, q):
 def _independent(p, q):
     if p.reinterpreted_batch_ndims != q.reinterpreted_batch_ndims:
         raise NotImplementedError(
-            "kl_divergence of Independent distributions of different reinterpreted_batch_ndims, got "
+            "kl_divergence: Independent distributions of one reinterpreted_batch_ndims are expected, got "
             f"{p.reinterpreted_batch_ndims} and {q.reinterpreted_batch_ndims}"
         )
     return _sum_rightmost(kl_divergence(p.base_dist, q.base_dist), p.reinterpreted_batch_ndims)
@@ -285,7 +285,7 @@ def _transformed(p, q):
     """Return the divergence of the bases, where both are transformed alike."""
     if p.transforms != q.transforms or p.event_shape != q.event_shape:
         raise NotImplementedError(
-            "kl_divergence of distributions that are transformed differently, got "
+            "kl_divergence: distributions with the same transforms are expected, got "
             f"{p.transforms} and {q.transforms}, event shapes {tuple(p.event_shape)} and {tuple(q.event_shape)}"
         )
     return _sum_rightmost(kl_divergence(p.base_dist, q.base_dist), len(p.event_shape) - len(p.base_dist.event_shape))

@@ -18,7 +18,9 @@ __all__ = ["Kumaraswamy"]
 
 
 class Kumaraswamy(TransformedDistribution):
-    """Distribution function ``1 - (1 - x**concentration1)**concentration0`` on [0, 1].
+    """Numbers in [0, 1], much as those of `Beta`, with a simple distribution function.
+
+    Formula: p = a * b * x ** (a - 1) * (1 - x ** a) ** (b - 1)  # a, b: concentration1, concentration0
 
     Args:
         concentration1: the first parameter, a positive number or tensor.

@@ -19,7 +19,9 @@ __all__ = ["Laplace"]
 
 
 class Laplace(SymmetricAroundLoc, Distribution):
-    """Density ``exp(-|x - loc| / scale) / (2 scale)``.
+    """Numbers whose distance from loc falls exponentially to both sides.
+
+    Formula: p = exp(-abs(x - loc) / scale) / (2 * scale)
 
     Args:
         loc: the mean, a number or a tensor.

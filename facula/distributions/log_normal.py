@@ -21,6 +21,8 @@ __all__ = ["LogNormal"]
 class LogNormal(TransformedDistribution):
     """exp(x) with x normal of mean ``loc`` and standard deviation ``scale``.
 
+    Formula: p = exp(-((log(x) - loc) / scale) ** 2 / 2) / (x * scale * sqrt(2 * pi))
+
     Args:
         loc: the mean of the logarithm, a number or a tensor.
         scale: the standard deviation of the logarithm, positive.

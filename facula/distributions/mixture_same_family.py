@@ -23,6 +23,8 @@ __all__ = ["MixtureSameFamily"]
 class MixtureSameFamily(Distribution):
     """Draw a value of one of K components of a family, chosen at random.
 
+    Formula: p = sum(probs[k] * q[k] for k in all)  # q: the densities of the components
+
     Args:
         mixture_distribution: Categorical with K categories, which chooses.
         component_distribution: a distribution whose last batch dimension has size K.

@@ -25,6 +25,8 @@ __all__ = ["Multinomial"]
 class Multinomial(OverCategories, Distribution):
     """How often each of K categories comes in ``total_count`` independent draws.
 
+    Formula: p = factorial(total_count) * prod(probs[k] ** x[k] / factorial(x[k]) for k in all)
+
     Args:
         total_count: the number of draws, an int, the same for the batch.
         probs: weights (..., K), not negative, which need not sum to one; or

@@ -106,6 +106,10 @@ class GivenScale:
 class MultivariateNormal(SymmetricAroundLoc, GivenScale, Distribution):
     """Normal vectors of mean ``loc`` and of a covariance given in one of three ways.
 
+    Formula:
+        d = x - loc
+        p = exp(-d @ inv(Sigma) @ d / 2) / sqrt((2 * pi) ** n * det(Sigma))  # Sigma: covariance_matrix
+
     Args:
         loc: the mean, (..., n).
         covariance_matrix: (..., n, n), symmetric and positive definite; or

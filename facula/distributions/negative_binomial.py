@@ -25,6 +25,8 @@ __all__ = ["NegativeBinomial"]
 class NegativeBinomial(ProbsOrLogits, Distribution):
     """The number of successes of probability ``probs`` before ``total_count`` failures.
 
+    Formula: p = comb(total_count + x - 1, x) * (1 - probs) ** total_count * probs ** x
+
     Args:
         total_count: the number of failures, not negative, a number or a tensor; it need not be whole.
         probs: the probability of success, in [0, 1), a number or a tensor; or

@@ -23,6 +23,8 @@ __all__ = ["Normal"]
 class Normal(SymmetricAroundLoc, ExponentialFamily):
     """The normal (Gaussian) distribution.
 
+    Formula: p = exp(-((x - loc) / scale) ** 2 / 2) / (scale * sqrt(2 * pi))
+
     Args:
         loc: the mean, a number or a tensor.
         scale: the standard deviation, positive.

@@ -23,6 +23,8 @@ __all__ = ["OneHotCategorical", "OneHotCategoricalStraightThrough"]
 class OneHotCategorical(OverCategories, Distribution):
     """Vectors with a single 1, whose place has the probabilities in the last dimension.
 
+    Formula: p = prod(probs[k] ** x[k] for k in all)
+
     Args:
         probs: weights (..., K), not negative, which need not sum to one; the attribute does. Or
         logits: logarithms of such weights; the attribute's exponentials sum to one.

@@ -21,7 +21,9 @@ __all__ = ["Pareto"]
 
 
 class Pareto(TransformedDistribution):
-    """Density proportional to ``x**-(alpha + 1)`` for x >= scale; the moments that do not exist are infinite.
+    """Numbers of at least scale with heavy tails; the moments that do not exist are infinite.
+
+    Formula: p = alpha * scale ** alpha / x ** (alpha + 1)  # for x >= scale
 
     Args:
         scale: the smallest value, positive, a number or a tensor.

@@ -20,7 +20,9 @@ __all__ = ["Poisson"]
 
 
 class Poisson(ExponentialFamily):
-    """Counts of independent events of which ``rate`` are expected: k with probability ``rate**k exp(-rate) / k!``.
+    """Counts of independent events of which ``rate`` are expected.
+
+    Formula: p = rate ** x * exp(-rate) / factorial(x)
 
     Args:
         rate: a number or a tensor, not negative.

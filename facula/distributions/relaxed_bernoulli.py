@@ -24,6 +24,10 @@ __all__ = ["LogitRelaxedBernoulli", "RelaxedBernoulli"]
 class LogitRelaxedBernoulli(ProbsOrLogits, Distribution):
     """The log-odds of RelaxedBernoulli: a logistic value around ``logits``, divided by ``temperature``.
 
+    Formula:
+        d = logits - temperature * x
+        p = temperature * exp(d) / (1 + exp(d)) ** 2
+
     Args:
         temperature: a positive tensor; the smaller, the nearer are sigmoids of values to 0 and 1.
         probs: the probability of 1 of the Bernoulli distribution, in [0, 1]; or

@@ -24,6 +24,10 @@ __all__ = ["StudentT"]
 class StudentT(Distribution):
     """A normal value divided by the root of a chi-squared one over its degrees of freedom; moved and scaled.
 
+    Formula:
+        z = (x - loc) / scale
+        p = Gamma((df + 1) / 2) / (Gamma(df / 2) * sqrt(pi * df) * scale) * (1 + z ** 2 / df) ** (-(df + 1) / 2)
+
     The mean is NaN for df <= 1; the variance is infinite for 1 < df <= 2 and NaN below.
 
     Args:

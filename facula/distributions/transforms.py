@@ -119,7 +119,7 @@ class Transform:
     @property
     def sign(self) -> Any:
         """1 for an increasing transform, -1 for a decreasing one."""
-        raise NotImplementedError(f"{type(self).__name__}.sign")
+        raise NotImplementedError(f"{type(self).__name__}.sign: this class does not define it")
 
     def with_cache(self, cache_size: int = 1) -> Self:
         """Return the same transform with that cache."""
@@ -127,7 +127,7 @@ class Transform:
             return self
         if type(self).__init__ is Transform.__init__:
             return type(self)(cache_size=cache_size)
-        raise NotImplementedError(f"{type(self).__name__}.with_cache")
+        raise NotImplementedError(f"{type(self).__name__}.with_cache: this class does not define it")
 
     def __eq__(self, other: object) -> bool:
         return self is other
@@ -156,14 +156,14 @@ class Transform:
         return x
 
     def _call(self, x):
-        raise NotImplementedError(f"{type(self).__name__}._call")
+        raise NotImplementedError(f"{type(self).__name__}._call: this class does not define it")
 
     def _inverse(self, y):
-        raise NotImplementedError(f"{type(self).__name__}._inverse")
+        raise NotImplementedError(f"{type(self).__name__}._inverse: this class does not define it")
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Any:
         """Return log |det dy/dx|, of the shape of x without the domain's event."""
-        raise NotImplementedError(f"{type(self).__name__}.log_abs_det_jacobian")
+        raise NotImplementedError(f"{type(self).__name__}.log_abs_det_jacobian: this class does not define it")
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"

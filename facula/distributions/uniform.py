@@ -21,6 +21,8 @@ __all__ = ["Uniform"]
 class Uniform(Distribution):
     """Values spread evenly over [low, high).
 
+    Formula: p = 1 / (high - low)
+
     Args:
         low: the lower end, a number or a tensor.
         high: the upper end, greater than low.

@@ -27,7 +27,9 @@ def _log_modified_bessel_fn(x, order=0):
 
 
 class VonMises(SymmetricAroundLoc, Distribution):
-    """Angles in radians, in [-pi, pi), of density proportional to ``exp(concentration cos(x - loc))``.
+    """Angles in radians, in [-pi, pi), around loc.
+
+    Formula: p = exp(concentration * cos(x - loc)) / (2 * pi * I0(concentration))
 
     The variance is the circular one.
 

@@ -21,7 +21,11 @@ __all__ = ["Weibull"]
 
 
 class Weibull(TransformedDistribution):
-    """Distribution function ``1 - exp(-(x / scale)**concentration)`` for x > 0.
+    """Positive numbers, such as lifetimes under a risk that grows or falls with a power of time.
+
+    Formula:
+        z = x / scale
+        p = concentration / scale * z ** (concentration - 1) * exp(-z ** concentration)
 
     Args:
         scale: a positive number or tensor.

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 import facula
 from facula import _C
-from facula.export._decompositions import CustomDecompTable
 from facula.export._record import Leaf, SizeDependence, Survey, plain_name, record
+from facula.export.decomp_utils import CustomDecompTable
 from facula.export.dynamic_shapes import AdditionalInputs, Constraint, Dim, ShapesCollection, Sizes, dims
 from facula.export.exported_program import ExportedProgram, ModuleCallEntry, ModuleCallSignature, default_decompositions
 from facula.export.graph_signature import ExportBackwardSignature, ExportGraphSignature

@@ -35,7 +35,7 @@ def _attention(query, key, value, out):
 def _einsum(equation, operands, out):
     """Return the cost, factor by factor from the left; a label is summed over as soon as nothing that follows has it."""
     if not isinstance(equation, str) or "." in equation:
-        raise NotImplementedError(f"costs: einsum with sublists or an ellipsis, got {equation!r}")
+        raise NotImplementedError(f"costs: einsum with sublists or an ellipsis is not supported, got {equation!r}")
     operands = operands[0] if len(operands) == 1 and isinstance(operands[0], (list, tuple)) else operands
     inputs, _, output = equation.replace(" ", "").partition("->")
     terms = inputs.split(",")

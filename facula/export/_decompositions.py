@@ -13,9 +13,10 @@ import facula
 from facula import _C
 from facula.export._functional import op
 from facula.export._symint import text_of
+from facula.export.decomp_utils import CustomDecompTable
 
 if TYPE_CHECKING:
-    from typing import Any
+    pass
 
 RULES = {}
 
@@ -173,7 +174,7 @@ def _numbers(value, n):
     return [value] * n if isinstance(value, int) else list(value) * (n if len(value) == 1 else 1)
 
 
-# ---- normalisation
+# ---- normalization
 
 
 @rule("batch_norm.default")
@@ -464,26 +465,6 @@ def adaptive_avg_pool2d(x, size):
     if list(size) == [1, 1]:
         return op("mean.dim", x, [-2, -1], True)
     return NotImplemented
-
-
-class CustomDecompTable(dict):
-    """Rules by operator (``torch.ops.aten.linear.default``): without one the op is kept; others may be put in.
-
-    >>> table = torch.export.default_decompositions()
-    >>> kept = table.pop(torch.ops.aten.linear.default)
-    >>> type(table).__name__, torch.ops.aten.linear.default in table.materialize()
-    ('CustomDecompTable', False)
-    >>> program = torch.export.export(nn.Linear(2, 3), (torch.ones(4, 2),)).run_decompositions(table)
-    >>> [str(node.target) for node in program.graph.nodes if node.op == "call_function"]
-    ['aten.linear.default']
-    """
-
-    def materialize(self) -> dict[Any, Any]:
-        """Return a plain dict."""
-        return dict(self)
-
-    def copy(self) -> CustomDecompTable:
-        return CustomDecompTable(self)
 
 
 def table():

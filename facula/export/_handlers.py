@@ -75,7 +75,7 @@ def _dims_of(item):
 
 
 def getitem(x, key):
-    """Return x[key]"""
+    """Return x[key]."""
     view, indices = _indices(x, key)
     if indices:
         return _index(view, indices)

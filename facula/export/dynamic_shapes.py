@@ -168,7 +168,7 @@ class ShapesCollection:
 
     def __setitem__(self, t: Any, shape: Any) -> None:
         if not isinstance(t, facula.Tensor):
-            raise TypeError(f"ShapesCollection: a tensor, got {type(t).__name__}")
+            raise TypeError(f"ShapesCollection: expected a tensor, got {type(t).__name__}")
         self._shapes[id(t)] = shape
 
     def __getitem__(self, t: Any) -> Any:
@@ -320,7 +320,9 @@ class Sizes:
             return f"{spec.factor}*{spec.root.__name__} + {spec.offset}"
         if isinstance(spec, Dim):
             return self._note(spec.__name__, spec.min, spec.max, n, path, d)
-        raise TypeError(f"dynamic_shapes: a Dim, an int or None for dimension {d} of {path}, got {type(spec).__name__}")
+        raise TypeError(
+            f"dynamic_shapes: expected a Dim, an int or None for dimension {d} of {path}, got {type(spec).__name__}"
+        )
 
     def _note(self, name, least, most, sample, path, d):
         if not least <= sample <= (sample if most is None else most):

@@ -160,7 +160,7 @@ class InputSpec:
 
     def __post_init__(self) -> None:
         if self.kind == InputKind.BUFFER and self.persistent is None:
-            raise AssertionError("Failed to specify persistent flag on BUFFER.")
+            raise AssertionError("InputSpec: a buffer needs persistent, got None")
 
 
 @dataclasses.dataclass

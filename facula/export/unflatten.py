@@ -46,7 +46,7 @@ class FlatArgsAdapter:
     >>> torch.export.FlatArgsAdapter().adapt(None, None, [])
     Traceback (most recent call last):
         ...
-    NotImplementedError: FlatArgsAdapter.adapt is for classes that derive from it
+    NotImplementedError: FlatArgsAdapter.adapt: a subclass must define it
     """
 
     def adapt(self, target_spec: Any, input_spec: Any, input_args: Any, metadata: dict[str, Any] | None = None,
@@ -59,7 +59,7 @@ class FlatArgsAdapter:
             input_args: the given leaves.
             metadata, obj: None.
         """
-        raise NotImplementedError("FlatArgsAdapter.adapt is for classes that derive from it")
+        raise NotImplementedError("FlatArgsAdapter.adapt: this class does not define it")
 
 
 class UnflattenedModule(facula.nn.Module):
@@ -80,7 +80,7 @@ class UnflattenedModule(facula.nn.Module):
     def __init__(self, exported: ExportedProgram, flat_args_adapter: FlatArgsAdapter | None = None) -> None:
         super().__init__()
         if not isinstance(exported, facula.export.ExportedProgram):
-            raise TypeError(f"unflatten: an ExportedProgram, got {type(exported).__name__}")
+            raise TypeError(f"unflatten: expected an ExportedProgram, got {type(exported).__name__}")
         self.__dict__["_exported"], self.__dict__["_adapter"] = exported, flat_args_adapter
         for kind, _, path, persistent, tensor, _ in exported.program.inputs:
             if kind != "user":

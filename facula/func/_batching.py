@@ -49,7 +49,7 @@ def _maybe_remove_batch_dim(name, batched_output, vmap_level, batch_size, out_di
     if not isinstance(batched_output, Tensor):
         if out_dim is None:
             return batched_output
-        raise ValueError(f"vmap({name}, ...): the function must only return Tensors, got type {type(batched_output).__name__}")
+        raise ValueError(f"vmap: the function {name} must return Tensors only, got {type(batched_output).__name__}")
     if out_dim is not None:
         return _remove_batch_dim(batched_output, vmap_level, batch_size, out_dim)
     if _vmap.is_batched(batched_output, vmap_level):
@@ -89,7 +89,7 @@ def _process_batched_inputs(in_dims, args, func):
 
 def _checked(value, dim):
     if not isinstance(dim, int):
-        raise ValueError(f"vmap: Got in_dim={dim!r} for an input, which must be an int or None")
+        raise ValueError(f"vmap: in_dims must hold an int or None for an input, got {dim!r}")
     if not isinstance(value, Tensor):
         raise ValueError(f"vmap: only a tensor can have an in_dim, got in_dim={dim} for a {type(value).__name__}")
     if not -value.ndim <= dim < value.ndim:
@@ -225,7 +225,7 @@ def vmap(func: Callable[..., Any], in_dims: Sequence[int | None] | int = 0, out_
     tensor([21., 43.])
     """
     if randomness not in _vmap._RANDOMNESS:
-        raise RuntimeError(f"vmap: randomness must be 'error', 'different' or 'same', got {randomness}")
+        raise RuntimeError(f"vmap: randomness must be {_C._one_of(randomness, ('error', 'different', 'same'))}")
     if chunk_size is not None and chunk_size <= 0:
         raise ValueError(f"vmap: chunk_size must be None or positive, got {chunk_size}")
 

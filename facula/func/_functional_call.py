@@ -74,7 +74,7 @@ def stack_module_state(models: Sequence[Module]) -> tuple[dict[str, Tensor], dic
             f"stack_module_state: expected models of one class, got {sorted({type(m).__name__ for m in models})}"
         )
     if len({m.training for m in models}) > 1:
-        raise RuntimeError("stack_module_state: expected all models to be in the same training or eval mode")
+        raise RuntimeError("stack_module_state: all models must be in one mode, training or evaluation, got both")
     parameters = {
         name: _stacked([dict(m.named_parameters())[name] for m in models]) for name, _ in models[0].named_parameters()
     }
@@ -85,12 +85,12 @@ def stack_module_state(models: Sequence[Module]) -> tuple[dict[str, Tensor], dic
 def _stacked(tensors):
     flags = {t.requires_grad for t in tensors}
     if len(flags) > 1:
-        raise RuntimeError("stack_module_state: parameters of one name must agree in requires_grad")
+        raise RuntimeError("stack_module_state: parameters of one name must agree in requires_grad, got both")
     return _C.stack([t.detach() for t in tensors]).requires_grad_(flags.pop())
 
 
 def replace_all_batch_norm_modules_(root: _M) -> _M:
-    """Make the batch normalisations in a module normalise by the batch at hand in training and evaluation alike.
+    """Make the batch normalizations in a module normalize by the batch at hand in training and evaluation alike.
 
     They keep no running statistics then, which vmap could not write.
 

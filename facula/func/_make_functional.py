@@ -126,7 +126,7 @@ def combine_state_for_ensemble(models: Sequence[nn.Module]) -> tuple[Any, tuple[
 def _ensemble(model_class, ensemble_shape, device, args, kwargs):
     """Return (the class's module as a function, parameters and buffers of as many modules as the shape says)."""
     if len(ensemble_shape) > 1:
-        raise ValueError(f"functional_init: ensemble_shape of at most 1 element, got {tuple(ensemble_shape)}")
+        raise ValueError(f"functional_init: expected ensemble_shape of at most 1 element, got {tuple(ensemble_shape)}")
     if len(ensemble_shape) == 1 and ensemble_shape[0] <= 0:
         raise ValueError(f"functional_init: ensemble_shape must be positive, got {tuple(ensemble_shape)}")
     models = [model_class(*args, **kwargs).to(device) for _ in range(ensemble_shape[0] if ensemble_shape else 1)]

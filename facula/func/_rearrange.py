@@ -82,11 +82,11 @@ def rearrange(tensor: Tensor, pattern: Any, **axes_lengths: Any) -> Tensor:
     if any("..." in axis and axis is not EVERY for axis in left):
         raise ValueError(f"rearrange: ... is not taken apart, got {pattern!r}")
     if any("..." in axis for axis in right) and EVERY not in left:
-        raise ValueError(f"Ellipsis found in right side, but not left side of a pattern {pattern}")
+        raise ValueError(f"rearrange: ... must stand on both sides, got it on the right of {pattern!r} only")
     named = [{name for axis in side for name in axis} for side in (left, right)]
     if named[0] != named[1]:
         only = (named[0] ^ named[1]) - {"..."} or {"..."}
-        raise ValueError(f"Identifiers only on one side of rearrange expression (should be on both): {only}")
+        raise ValueError(f"rearrange: each name must stand on both sides of the pattern, got {only} on one")
     extra = tensor.dim() - sum(axis is not EVERY for axis in left)
     if extra < 0 or extra and EVERY not in left:
         raise ValueError(f"rearrange: {pattern!r} has {len(left)} axes on its left, got a tensor of {tensor.dim()}")

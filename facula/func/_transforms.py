@@ -154,7 +154,7 @@ def _real(values, name, what):
     """Return the values, which must be real: of complex functions, rows and columns would be different derivatives."""
     for k, value in enumerate(_checked(values, name, f"the {what}")):
         if value.is_complex():
-            raise RuntimeError(f"{name}: Expected all {what} to be real, got {value.dtype} at flattened position {k}")
+            raise RuntimeError(f"{name}: all {what} must be real, got {value.dtype} at flattened position {k}")
     return values
 
 
@@ -175,7 +175,7 @@ def _argnums(args, argnums, name):
         if not isinstance(n, int):
             raise RuntimeError(f"{name}: argnums is an int or a tuple of them, got {type(n).__name__} in a tuple")
         if not -len(args) <= n < len(args):
-            raise RuntimeError(f"{name}: Got argnum={n}, but only {len(args)} positional inputs")
+            raise RuntimeError(f"{name}: argnums must be below the number of positional arguments, {len(args)}, got {n}")
     numbers = tuple(n % len(args) for n in numbers)
     if len(set(numbers)) != len(numbers):
         raise RuntimeError(f"{name}: argnums must be unique, got {argnums}")
@@ -253,14 +253,14 @@ def _with_aux(output, has_aux, name):
         )
     for value in _flatten(output[1])[0]:
         if not isinstance(value, Tensor):
-            raise RuntimeError(f"{name}: Expected tensors, got unsupported type {type(value).__name__} in aux")
+            raise RuntimeError(f"{name}: aux must hold tensors, got {type(value).__name__}")
     return output
 
 
 def _some(flat_output, name):
     """Return the outputs of a function, of which there must be one at least."""
     if not flat_output:
-        raise RuntimeError(f"{name}: Expected the function to return at least one Tensor, got none")
+        raise RuntimeError(f"{name}: the function must return at least one Tensor, got none")
     return flat_output
 
 
@@ -271,13 +271,13 @@ def _outward(tensor, recorded):
 
 def _check_scalar(output):
     if not isinstance(output, Tensor):
-        raise RuntimeError(f"grad: Expected the function to return a Tensor, got {type(output).__name__}")
+        raise RuntimeError(f"grad: the function must return a Tensor, got {type(output).__name__}")
     if output.ndim != 0:
         raise RuntimeError(
             f"grad: expected a function whose output is a scalar (vjp takes others), got {output.ndim} dimensions"
         )
     if output.is_complex():
-        raise RuntimeError(f"grad: Expected the function to return a real scalar, got {output.dtype}")
+        raise RuntimeError(f"grad: the function must return a real scalar, got {output.dtype}")
 
 
 def _pull(outputs, cotangents, inputs):
@@ -337,7 +337,7 @@ def vjp(func: Callable[..., Any], *primals: Tensor, has_aux: bool = False) -> tu
     (tensor([ 2., 40.]),)
     """
     if not primals:
-        raise RuntimeError("vjp: expected at least one primal")
+        raise RuntimeError("vjp: at least one primal is expected, got none")
     recorded = _C.is_grad_enabled()
     with enable_grad():
         flat, spec = _flatten(primals)
@@ -354,7 +354,7 @@ def vjp(func: Callable[..., Any], *primals: Tensor, has_aux: bool = False) -> tu
     def vjp_fn(cotangents=None, retain_graph=True, create_graph=None):
         given, given_spec = _flatten(cotangents)
         if given_spec != output_spec:
-            raise RuntimeError("vjp_fn: Expected pytree structure of the cotangents to be that of the output")
+            raise RuntimeError("vjp_fn: the cotangents must be nested as the output is, got them nested otherwise")
         for cotangent, out in zip(given, flat_output):
             if tuple(cotangent.shape) != tuple(out.shape):
                 raise RuntimeError(
@@ -467,7 +467,7 @@ def linearize(func: Callable[..., Any], *primals: Tensor) -> tuple[Tensor, Calla
     def jvp_fn(*tangents):
         given, given_spec = _flatten(tangents)
         if given_spec != spec:
-            raise RuntimeError("linearize: the tangents need the structure of the primals")
+            raise RuntimeError("linearize: the tangents must be nested as the primals are, got them nested otherwise")
         for tangent, primal in zip(given, flat):
             if tangent.shape != primal.shape:
                 raise RuntimeError(

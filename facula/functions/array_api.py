@@ -78,7 +78,7 @@ def isdtype(dtype: facula.dtype, kind: facula.dtype | str | tuple[facula.dtype |
         return any(isdtype(dtype, k) for k in kind)
     if isinstance(kind, str):
         if kind not in _KINDS:
-            raise ValueError(f"isdtype: kind is one of {', '.join(map(repr, _KINDS))}, got {kind!r}")
+            raise ValueError(f"isdtype: kind must be {_C._one_of(kind, _KINDS)}")
         if kind == "real floating":
             return dtype.is_floating_point
         if kind == "complex floating":
@@ -265,7 +265,7 @@ def vecdot(x1: Tensor, x2: Tensor, /, *, axis: int = -1) -> Tensor:
     tensor([12, 34])
     """
     if x1.shape[axis] != x2.shape[axis]:
-        raise ValueError(f"vecdot: vectors of one length along axis {axis}, got shapes {list(x1.shape)} and {list(x2.shape)}")
+        raise ValueError(f"vecdot: vectors of one length along axis {axis}, got shapes {tuple(x1.shape)} and {tuple(x2.shape)}")
     dtype = facula.promote_types(x1.dtype, x2.dtype)
     x1, x2 = x1.to(dtype), x2.to(dtype)
     a, b = facula.broadcast_tensors(x1.movedim(axis, -1), x2.movedim(axis, -1)) if x1.shape != x2.shape else (x1, x2)

@@ -1,6 +1,7 @@
 """Prefixes of an associative function, in steps that each take all elements at once."""
 
 import facula
+from facula import _C
 from facula.functions.control_flow import _leaves
 from facula.utils import _pytree
 
@@ -27,7 +28,7 @@ def associative_scan(combine_fn, xs, dim, reverse=False, combine_mode="pointwise
         tensor([ 1.,  2.,  6., 24.])
     """
     if combine_mode not in ("pointwise", "generic"):
-        raise ValueError(f"associative_scan: combine_mode must be 'pointwise' or 'generic', got {combine_mode!r}")
+        raise ValueError(f"associative_scan: combine_mode must be {_C._one_of(combine_mode, ('pointwise', 'generic'))}")
     leaves, spec = _pytree.tree_flatten(xs)
     if all(isinstance(x, facula.Tensor) for x in leaves):
         leaves = [x.movedim(dim, 0) for x in leaves]
@@ -48,7 +49,7 @@ def associative_scan(combine_fn, xs, dim, reverse=False, combine_mode="pointwise
 
 
 def _prefixes(combined, leaves):
-    """Return the prefixes along the first dimension: those of neighbours that were combined are every second one."""
+    """Return the prefixes along the first dimension: those of neighbors that were combined are every second one."""
     count = leaves[0].shape[0]
     if count < 2:
         return leaves

@@ -41,7 +41,7 @@ def known_device_type(name: str, device_type: str) -> str:
         raise TypeError(f"{name}: argument 'device_type' must be str, got {type(device_type).__name__}")
     kind = device_type.split(":")[0]
     if kind not in DEVICE_TYPES:
-        raise RuntimeError(f"{name}: expected one of {', '.join(DEVICE_TYPES)} device type, got {device_type!r}")
+        raise RuntimeError(f"{name}: device_type must be {_C._one_of(device_type, DEVICE_TYPES)}")
     return kind
 
 

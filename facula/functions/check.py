@@ -49,6 +49,6 @@ def _assert(condition, message):
 def _assert_async(input, assert_msg=None):
     """Raise RuntimeError unless the one element of `input` is not zero."""
     if input.numel() != 1:
-        raise RuntimeError(f"_assert_async: expected one element, got shape {list(input.shape)}")
+        raise RuntimeError(f"_assert_async: expected one element, got shape {tuple(input.shape)}")
     if not input:
         raise RuntimeError(assert_msg or f"_assert_async: expected a value other than zero, got {input.item()}")

@@ -98,10 +98,10 @@ def scan(combine_fn: Callable[..., Any], init: Sequence[Tensor] | Tensor, xs: Se
     """
     init_leaves = _pytree.tree_leaves(init)
     if not init_leaves or not all(isinstance(t, facula.Tensor) for t in init_leaves):
-        raise RuntimeError("scan: init must be tensors, at least one")
+        raise RuntimeError("scan: init must be tensors, at least one, got something else")
     raw, spec = _pytree.tree_flatten(xs)
     if not raw or not all(isinstance(x, facula.Tensor) for x in raw):
-        raise RuntimeError("scan: xs must be tensors, at least one")
+        raise RuntimeError("scan: xs must be tensors, at least one, got something else")
     leaves = [x.movedim(dim, 0) if dim else x for x in raw]
     _same_length("scan", leaves)
     if reverse:
@@ -120,7 +120,7 @@ def scan(combine_fn: Callable[..., Any], init: Sequence[Tensor] | Tensor, xs: Se
 def _leaves(name, xs):
     leaves, spec = _pytree.tree_flatten(xs)
     if not leaves or not all(isinstance(x, facula.Tensor) for x in leaves):
-        raise RuntimeError(f"{name}: xs must be tensors, at least one")
+        raise RuntimeError(f"{name}: xs must be tensors, at least one, got something else")
     _same_length(name, leaves)
     return leaves, spec
 
@@ -134,7 +134,7 @@ def _same_length(name, leaves):
 def _stacked(steps):
     specs = {str(_pytree.tree_structure(step)) for step in steps}
     if len(specs) != 1:
-        raise RuntimeError(f"what a function gives must be nested alike at every step, got {sorted(specs)}")
+        raise RuntimeError(f"scan, map: what a function gives must be nested alike at every step, got {sorted(specs)}")
     columns = zip(*[_pytree.tree_leaves(step) for step in steps])
     return _pytree.tree_unflatten([facula.stack(list(column)) for column in columns], _pytree.tree_structure(steps[0]))
 
@@ -202,7 +202,7 @@ def _same_results(name, a, b):
     for x, y in zip(a_leaves, b_leaves):
         if x.shape != y.shape or x.dtype != y.dtype:
             raise RuntimeError(
-                f"{name}: what is given must have one dtype and shape, got {x.dtype}{list(x.shape)}, {y.dtype}{list(y.shape)}"
+                f"{name}: what is given must have one dtype and shape, got {x.dtype}{tuple(x.shape)}, {y.dtype}{tuple(y.shape)}"
             )
 
 
@@ -220,7 +220,10 @@ def _recorded_cond(pred, true_fn, false_fn, operands):
 def _recorded_while_loop(cond_fn, body_fn, carried):
     leaves, spec = _pytree.tree_flatten(carried)
     if not all(isinstance(t, facula.Tensor) for t in leaves):
-        raise RuntimeError("while_loop: what is carried must be tensors where a program is recorded: use torch.tensor(number)")
+        raise RuntimeError(
+            "while_loop: what is carried must be tensors where a program is recorded (torch.tensor(number) makes one), got "
+            "something else"
+        )
     fresh = _fresh(leaves)
     graphs = _Graphs("while_loop", fresh)
     graphs.record(cond_fn, *_pytree.tree_unflatten(fresh, spec))

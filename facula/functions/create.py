@@ -179,7 +179,7 @@ def asarray(obj: Any, *, dtype: facula.dtype | None = None, device: Device = Non
 
 
 def _as_tensor(obj, dtype):
-    """Return (tensor, whether it is on the memory of `obj`)"""
+    """Return (tensor, whether it is on the memory of `obj`)."""
     if isinstance(obj, Tensor):
         return obj, True
     if isinstance(obj, np.ndarray) and obj.ndim:  # asking for the interface would build a dictionary
@@ -236,7 +236,7 @@ def from_file(filename: Any, shared: bool | None = None, size: int = 0, *, dtype
     if pin_memory or (layout or _C.strided) is not _C.strided or _C.device(device or "cpu").type != "cpu":
         raise RuntimeError(f"from_file: a strided tensor in the CPU's memory, got {layout=}, {device=}, {pin_memory=}")
     if size <= 0:
-        raise RuntimeError(f"from_file: a positive number of elements, got size={size}")
+        raise RuntimeError(f"from_file: expected a positive number of elements, got size={size}")
     storage = _C.UntypedStorage.from_file(filename, bool(shared), size * dtype.itemsize)
     tensor = _C._tensor_from_storage(storage, dtype, 0, (size,), (1,))
     return tensor.requires_grad_(requires_grad)

@@ -130,7 +130,7 @@ def get_device_module(device: Device = None) -> ModuleType:
     import importlib
 
     if device is not None and not isinstance(device, (str, _C.device)):
-        raise RuntimeError(f"get_device_module: a device, a str or None, got {device!r}")
+        raise RuntimeError(f"get_device_module: expected a device, a str or None, got {device!r}")
     kind = ("cuda" if _C._cuda_device_count() else "cpu") if device is None else _C.device(device).type
     return importlib.import_module(f"facula.{kind}")
 

@@ -30,7 +30,7 @@ def _checked(owner, dtype):
     if dtype in (float, int, bool, complex):
         dtype = {float: _C.float64, int: _C.int64, bool: _C.bool, complex: _C.complex128}[dtype]
     if not isinstance(dtype, _C.dtype):
-        raise TypeError(f"{owner}(): type is a dtype, got {type(dtype).__name__}")
+        raise TypeError(f"{owner}: type is a dtype, got {type(dtype).__name__}")
     return dtype
 
 
@@ -69,7 +69,7 @@ class finfo(_Limits):
     def __init__(self, type: facula.dtype | None = None) -> None:
         dtype = _C.get_default_dtype() if type is None else _checked("finfo", type)
         if not (dtype.is_floating_point or dtype.is_complex):
-            raise TypeError(f"finfo(): a floating-point dtype is expected (use iinfo), got {dtype}")
+            raise TypeError(f"finfo: a floating-point dtype is expected (use iinfo), got {dtype}")
         real = dtype.to_real()
         self.dtype: str = _name(real)
         mantissa, exponent, self.max, digits = _FLOATS[self.dtype]
@@ -108,7 +108,7 @@ class iinfo(_Limits):
     def __init__(self, type: facula.dtype) -> None:
         dtype = _checked("iinfo", type)
         if dtype.is_floating_point or dtype.is_complex or dtype is _C.bool:
-            raise TypeError(f"iinfo(): an integer dtype is expected (use finfo for floating-point ones), got {dtype}")
+            raise TypeError(f"iinfo: an integer dtype is expected (use finfo for floating-point ones), got {dtype}")
         self.dtype: str = _name(dtype)
         self.bits: int = 8 * dtype.itemsize
         self.min: int = -(1 << (self.bits - 1)) if dtype.is_signed else 0

@@ -36,7 +36,7 @@ def _window(op: str, window, win_length: int, n_fft: int, like):
         _warn_of_no_window(op)
         window = _C.ones(win_length, dtype=like.dtype.to_real(), device=like.device)
     elif window.dim() != 1 or window.shape[0] != win_length:
-        raise RuntimeError(f"{op}: a window of win_length = {win_length} points, got shape {list(window.shape)}")
+        raise RuntimeError(f"{op}: expected a window of win_length = {win_length} points, got shape {tuple(window.shape)}")
     left = (n_fft - win_length) // 2
     return _C.constant_pad_nd(window, [left, n_fft - win_length - left]) if win_length < n_fft else window
 
@@ -53,7 +53,7 @@ def stft(input: Tensor, n_fft: int, hop_length: int | None = None, win_length: i
         hop_length: samples from one frame to the next; None for n_fft // 4.
         win_length: samples of the window, which lies in the middle of the frame; None for n_fft.
         window: (win_length), what frames are multiplied by; None for ones.
-        center: whether frames are centred on their samples, the signal padded by n_fft // 2 at both ends.
+        center: whether frames are centered on their samples, the signal padded by n_fft // 2 at both ends.
         pad_mode: how it is padded, a mode of nn.functional.pad.
         normalized: whether the transforms are divided by the root of n_fft.
         onesided: whether only the frequencies 0 to n_fft // 2 are given; None for that where signal and window are real.
@@ -73,7 +73,7 @@ def stft(input: Tensor, n_fft: int, hop_length: int | None = None, win_length: i
     win_length = n_fft if win_length is None else win_length
     if not (input.is_floating_point() or input.is_complex()) or input.dim() not in (1, 2):
         raise RuntimeError(
-            f"stft: a 1-D or 2-D floating point or complex signal, got {input.dtype} of shape {list(input.shape)}"
+            f"stft: expected a 1-D or 2-D floating point or complex signal, got {input.dtype} of shape {tuple(input.shape)}"
         )
     if return_complex is None and not (input.is_complex() or (window is not None and window.is_complex())):
         raise RuntimeError("stft: the return_complex parameter is required for real signals, got None")
@@ -127,7 +127,7 @@ def istft(input: Tensor, n_fft: int, hop_length: int | None = None, win_length: 
     win_length = n_fft if win_length is None else win_length
     if not input.is_complex() or input.dim() not in (2, 3) or input.numel() == 0:
         raise RuntimeError(
-            f"istft: a complex tensor (..., frequencies, frames), got {input.dtype} of shape {list(input.shape)}"
+            f"istft: a complex tensor (..., frequencies, frames), got {input.dtype} of shape {tuple(input.shape)}"
         )
     if onesided is None:
         onesided = input.shape[-2] != n_fft
@@ -152,7 +152,7 @@ def istft(input: Tensor, n_fft: int, hop_length: int | None = None, win_length: 
     signal, weight = signal[:, start:end], weight[:, start:end]
     if not _C._recording() and not weight.abs().min().item() > 1e-11:  # a program does not look at values
         raise RuntimeError(
-            "istft: overlapping windows must not add up to zero anywhere (is hop_length too long?)"
+            "istft: overlapping windows must add up to a number above 0 everywhere, got 0 somewhere (is hop_length too long?)"
         )
     signal = signal / weight
     if length is not None and signal.shape[-1] < length:

@@ -33,7 +33,7 @@ _OPS = {
 def _tensors(name, tensors):
     """Return the tensors of a list, of which there must be one."""
     if not isinstance(tensors, (list, tuple)) or not all(isinstance(tensor, facula.Tensor) for tensor in tensors):
-        raise TypeError(f"_foreach_{name}: a list of tensors, got {type(tensors).__name__}")
+        raise TypeError(f"_foreach_{name}: expected a list of tensors, got {type(tensors).__name__}")
     if not tensors:
         raise RuntimeError(f"_foreach_{name}: expected one tensor or more, got an empty list")
     return tensors

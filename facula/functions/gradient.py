@@ -17,7 +17,7 @@ def gradient(input: Tensor, *, spacing: Sequence[Tensor | float] | float = 1, di
              edge_order: int = 1) -> tuple[Tensor, ...]:  # fmt: skip
     """Return the derivatives of the samples `input` along each dimension, or along `dim`, by finite differences.
 
-    Inside, the difference quotient of second order of the two neighbours, weighted by their distances (Fornberg 1988);
+    Inside, the difference quotient of second order of the two neighbors, weighted by their distances (Fornberg 1988);
     at the two ends one of order `edge_order` from one side.
 
     Args:
@@ -47,7 +47,7 @@ def gradient(input: Tensor, *, spacing: Sequence[Tensor | float] | float = 1, di
         if size <= edge_order:
             raise RuntimeError(f"gradient: edge_order + 1 = {edge_order + 1} samples along dim {d} at least, got {size}")
         if isinstance(step, Tensor) and step.shape != (size,):
-            raise RuntimeError(f"gradient: {size} coordinates for dim {d}, got spacing of shape {list(step.shape)}")
+            raise RuntimeError(f"gradient: {size} coordinates for dim {d}, got spacing of shape {tuple(step.shape)}")
     return tuple(_along(input, d, step, edge_order) for d, step in zip(dims, spacings))
 
 
@@ -60,7 +60,7 @@ def _dims(input, dim):
             raise IndexError(f"gradient: dim lies in [{-input.dim()}, {input.dim() - 1}], got {d}")
     dims = [d % input.dim() for d in given]
     if len(set(dims)) != len(dims):
-        raise RuntimeError(f"gradient: every dim at most once, got {dim}")
+        raise RuntimeError(f"gradient: expected every dim at most once, got {dim}")
     return dims
 
 

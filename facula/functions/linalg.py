@@ -43,7 +43,7 @@ def lu(A: Tensor, pivot: bool = True, get_infos: bool = False, out: Tensor | Non
 
 
 def _range_basis(A, q: int, niter: int, M):
-    """Return orthonormal columns that nearly span the range of A - M, by randomised subspace iteration (Halko et al. 2009)."""
+    """Return orthonormal columns that nearly span the range of A - M, by randomized subspace iteration (Halko et al. 2009)."""
 
     def times(x):
         return A @ x if M is None else A @ x - M @ x
@@ -136,7 +136,7 @@ def frobenius_norm(input: Tensor, dim: int | Sequence[int], keepdim: bool = Fals
         raise TypeError(f"frobenius_norm: dim is an int or a list of ints, got {type(dim).__name__}")
     dims = [dim] if isinstance(dim, int) else list(dim)
     if len(dims) > 2:
-        raise RuntimeError(f"frobenius_norm: at most two dimensions, got {dim}")
+        raise RuntimeError(f"frobenius_norm: expected at most two dimensions, got {dim}")
     return _C.linalg.vector_norm(input, 2, dims or None, keepdim, out=out)
 
 
@@ -160,7 +160,7 @@ def nuclear_norm(input: Tensor, dim: Sequence[int] | None = None, keepdim: bool 
     from facula import linalg
 
     if dim is None and input.dim() != 2:
-        raise RuntimeError(f"nuclear_norm: a matrix, or two dimensions in dim, got shape {list(input.shape)}")
+        raise RuntimeError(f"nuclear_norm: a matrix, or two dimensions in dim, got shape {tuple(input.shape)}")
     return linalg.matrix_norm(input, "nuc", (0, 1) if dim is None else tuple(dim), keepdim, out=out)
 
 
@@ -182,7 +182,7 @@ def native_norm(input: Tensor, p: float = 2, dim: int | Sequence[int] | None = N
 
 
 def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Tensor:
-    """Return the norm of each slice along `dim`, in a shape that broadcasts with `v`: what weight normalisation divides by.
+    """Return the norm of each slice along `dim`, in a shape that broadcasts with `v`: what weight normalization divides by.
 
     Args:
         v: a floating tensor.

@@ -52,18 +52,18 @@ def lobpcg(A: Tensor, k: int | None = None, B: Tensor | None = None, X: Tensor |
     (torch.Size([1]), torch.Size([9, 1]))
     """
     if A.dim() < 2 or A.shape[-1] != A.shape[-2]:
-        raise ValueError(f"lobpcg: a square matrix or a batch of them, got shape {list(A.shape)}")
+        raise ValueError(f"lobpcg: expected a square matrix or a batch of them, got shape {tuple(A.shape)}")
     if not A.is_floating_point():
-        raise ValueError(f"lobpcg: a real floating-point matrix, got {A.dtype}")
+        raise ValueError(f"lobpcg: expected a real floating-point matrix, got {A.dtype}")
     if method not in (None, "basic", "ortho"):
-        raise ValueError(f"lobpcg: method is 'basic' or 'ortho', got {method!r}")
+        raise ValueError(f"lobpcg: method must be {_C._one_of(method, ('basic', 'ortho'))}")
     m = A.shape[-1]
     k = (1 if X is None else X.shape[-1]) if k is None else k
     n = (k if n is None else n) if X is None else X.shape[-1]
     if m < 3 * n:
-        raise ValueError(f"lobpcg: at least {3 * n} rows, 3 for each of {n} vectors, got {m}")
+        raise ValueError(f"lobpcg: expected at least {3 * n} rows, 3 for each of {n} vectors, got {m}")
     if not 1 <= k <= n:
-        raise ValueError(f"lobpcg: between 1 and n = {n} eigenpairs, got k={k}")
+        raise ValueError(f"lobpcg: expected between 1 and n = {n} eigenpairs, got k={k}")
     find = functools.partial(_pairs, X=X, n=n, iK=iK, k=k, niter=niter, tol=tol, largest=largest is not False, tracker=tracker)
     if _C.is_grad_enabled() and any(isinstance(t, Tensor) and t.requires_grad for t in (A, B, X)):
         return _Recorded.apply(A, B, X, find, largest is not False)

@@ -65,7 +65,7 @@ def quantize_per_tensor(input: Sequence[Tensor] | Tensor, scale: Tensor | float,
 
     Args:
         input: a tensor of float32, any shape; or a list of tensors.
-        scale: the distance between neighbouring values, a number or a tensor of one element; for a list, one for each.
+        scale: the distance between neighboring values, a number or a tensor of one element; for a list, one for each.
         zero_point: the level that stands for zero, as scale.
         dtype: quint8 (levels 0 to 255), qint8 (-128 to 127) or qint32.
 

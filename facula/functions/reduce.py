@@ -62,7 +62,7 @@ def unique(input: Tensor, sorted: bool = True, return_inverse: bool = False, ret
             [1, 2]])
     """
     if not isinstance(sorted, bool):
-        raise TypeError(f"unique(): sorted must be bool, got {type(sorted).__name__}")
+        raise TypeError(f"unique: sorted must be bool, got {type(sorted).__name__}")
     if dim is None:
         results = _C._unique_sorted(input, return_inverse, return_counts)
     else:
@@ -82,7 +82,7 @@ def unique_consecutive(input: Tensor, return_inverse: bool = False, return_count
 
 def unique_consecutive(input: Tensor, return_inverse: bool = False, return_counts: bool = False,
                        dim: int | None = None) -> Tensor | Any:  # fmt: skip
-    """Return the first of every run of equal neighbours, of the flattened tensor or among its slices along `dim`.
+    """Return the first of every run of equal neighbors, of the flattened tensor or among its slices along `dim`.
 
     Args:
         input: the tensor.
@@ -187,11 +187,13 @@ def segment_reduce(data: Any, reduce: str, *, lengths: Tensor | None = None, ind
     """
     reduce = {"amax": "max", "amin": "min"}.get(reduce, reduce)
     if reduce not in _SEGMENT_REDUCE:
-        raise RuntimeError(f"segment_reduce: reduce is one of {', '.join(_SEGMENT_REDUCE)}, got {reduce!r}")
+        raise RuntimeError(f"segment_reduce: reduce must be {_C._one_of(reduce, _SEGMENT_REDUCE)}")
     if indices is not None:
         raise RuntimeError("segment_reduce: indices are not supported, give lengths or offsets, got indices")
     if (lengths is None) == (offsets is None):
-        raise RuntimeError(f"segment_reduce: either lengths or offsets, got {'neither' if lengths is None else 'both'}")
+        raise RuntimeError(
+            f"segment_reduce: expected either lengths or offsets, got {'neither' if lengths is None else 'both'}"
+        )
     if not data.is_floating_point():
         raise RuntimeError(f"segment_reduce: a floating-point tensor is expected, got {data.dtype}")
     axis = axis % data.dim() if data.dim() else 0

@@ -16,7 +16,7 @@ def affine_grid_generator(theta: Tensor, size: Sequence[int], align_corners: boo
     Args:
         theta: (N, 2, 3) for images, or (N, 3, 4) for volumes: the maps.
         size: of the result to be sampled, (N, C, H, W) or (N, C, D, H, W).
-        align_corners: whether -1 and 1 are the centres of the outermost pixels, or their outer edges.
+        align_corners: whether -1 and 1 are the centers of the outermost pixels, or their outer edges.
 
     Returns (N, H, W, 2) or (N, D, H, W, 3): the place of each point, between -1 and 1 within the image.
 

@@ -10,7 +10,7 @@ from facula._shared.autocast import in_dtype
 from facula.nn.functions.rnn import _one_layer, run
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 __all__ = ["gru", "gru_cell", "lstm", "lstm_cell", "rnn_relu", "rnn_relu_cell", "rnn_tanh", "rnn_tanh_cell"]
 
@@ -94,8 +94,14 @@ def _network(mode: str, name: str, doc: str):
 
     network.__name__ = network.__qualname__ = name
     network.__doc__ = _NETWORK.format(doc=doc, **_shown(mode, name))
-    words = "input hx params has_biases num_layers dropout train bidirectional batch_first".split()
-    network.__signature__ = inspect.Signature([inspect.Parameter(w, inspect.Parameter.POSITIONAL_OR_KEYWORD) for w in words])
+    words = {
+        "input": "Tensor", "hx": "Tensor" if states == 1 else "Sequence[Tensor]", "params": "Sequence[Tensor]",
+        "has_biases": "bool", "num_layers": "int", "dropout": "float", "train": "bool", "bidirectional": "bool",
+        "batch_first": "bool",
+    }  # fmt: skip
+    either = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    parameters = [inspect.Parameter(word, either, annotation=kind) for word, kind in words.items()]
+    network.__signature__ = inspect.Signature(parameters, return_annotation="tuple[Tensor, ...]")
     return network
 
 
@@ -128,7 +134,14 @@ rnn_relu: Callable[..., tuple[Tensor, ...]] = _network(
 
 def _cell(mode: str, name: str, doc: str):
     @in_dtype(None, ("cuda",))
-    def cell(input, hx, w_ih, w_hh, b_ih=None, b_hh=None):
+    def cell(
+        input: Tensor,
+        hx: Tensor | Sequence[Tensor],
+        w_ih: Tensor,
+        w_hh: Tensor,
+        b_ih: Tensor | None = None,
+        b_hh: Tensor | None = None,
+    ) -> Tensor | tuple[Tensor, ...]:
         batched = input.dim() == 2
         hidden = tuple(hx) if mode == "LSTM" else (hx,)
         if not batched:

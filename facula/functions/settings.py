@@ -159,7 +159,7 @@ def set_deterministic_debug_mode(debug_mode: int | str) -> None:
             f"set_deterministic_debug_mode: one of {_DETERMINISTIC_MODES} or 0, 1, 2, got {debug_mode!r}"
         )
     else:
-        raise TypeError(f"set_deterministic_debug_mode: a str or an int, got {type(debug_mode).__name__}")
+        raise TypeError(f"set_deterministic_debug_mode: expected a str or an int, got {type(debug_mode).__name__}")
 
 
 def get_deterministic_debug_mode() -> int:
@@ -209,7 +209,7 @@ def set_float32_matmul_precision(precision: str) -> None:
     >>> torch.set_float32_matmul_precision("highest")
     """
     if precision not in ("highest", "high", "medium"):
-        raise ValueError(f"set_float32_matmul_precision: 'highest', 'high' or 'medium', got {precision!r}")
+        raise ValueError(f"set_float32_matmul_precision: it must be {_C._one_of(precision, ('highest', 'high', 'medium'))}")
     _cuda.set_matmul_word(precision)
 
 
@@ -276,9 +276,9 @@ def set_num_interop_threads(count: Any, /) -> None:
     2
     """
     if not isinstance(count, int):
-        raise TypeError(f"set_num_interop_threads: an int, got {type(count).__name__}")
+        raise TypeError(f"set_num_interop_threads: expected an int, got {type(count).__name__}")
     if count <= 0:
-        raise RuntimeError(f"set_num_interop_threads: a positive number of threads, got {count}")
+        raise RuntimeError(f"set_num_interop_threads: expected a positive number of threads, got {count}")
     if count >= 2**63:
-        raise ValueError(f"set_num_interop_threads: a number of 64 bits, got one of {count.bit_length()}")
+        raise ValueError(f"set_num_interop_threads: expected a number of 64 bits, got one of {count.bit_length()}")
     _Settings.interop_threads = count

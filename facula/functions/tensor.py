@@ -46,7 +46,7 @@ def _ask(name, doc, example):
 
     def question(input):
         if not isinstance(input, Tensor):
-            raise TypeError(f"{name}(): input is a Tensor, got {type(input).__name__}")
+            raise TypeError(f"{name}: input is a Tensor, got {type(input).__name__}")
         return getattr(input, name)()
 
     question.__name__ = question.__qualname__ = name
@@ -99,7 +99,7 @@ def is_nonzero(input: Tensor) -> bool:
     (False, True)
     """
     if input.numel() != 1:
-        raise RuntimeError(f"is_nonzero: a Tensor with one element is expected, got shape {list(input.shape)}")
+        raise RuntimeError(f"is_nonzero: a Tensor with one element is expected, got shape {tuple(input.shape)}")
     return bool(input)
 
 

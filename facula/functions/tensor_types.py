@@ -82,7 +82,7 @@ _TEXT = """Makes and stands for tensors of {dtype} on {device}; tensors themselv
 `isinstance` asks for dtype and device; `Tensor.type` gives and takes the class and its name, "{name}".
 
 Args:
-    args, kwargs: sizes, for a tensor that is not initialised; numbers in nested sequences or an array; a tensor to look at;
+    args, kwargs: sizes, for a tensor that is not initialized; numbers in nested sequences or an array; a tensor to look at;
         or nothing, for an empty tensor.
 
 Errors: TypeError for other arguments.

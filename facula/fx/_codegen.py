@@ -76,7 +76,7 @@ def _is_from_torch(obj):
 
 
 def _format_target(base, target):
-    """Return how `target` of `base` is called in a program: a.0.b -> getattr(base.a, "0").b"""
+    """Return how `target` of `base` is called in a program: a.0.b is getattr(base.a, "0").b."""
     text = base
     for part in target.split("."):
         named = part.isidentifier() and not keyword.iskeyword(part)
@@ -310,7 +310,7 @@ def _is_magic(name):
 
 
 def _snake_case(text):
-    """Return a name in snake case: transformerEncoder, TransformerEncoder -> transformer_encoder"""
+    """Return a name in snake case, transformer_encoder for TransformerEncoder."""
     found = []
     for at, letter in enumerate(text):
         if letter.isupper():
@@ -360,7 +360,7 @@ class _Namespace:
         """Say what a name stands for that is taken already."""
         known = self._obj_to_name.setdefault(obj, name)
         if known != name:
-            raise AssertionError(f"Object is already associated with a name: {known}, new: {name}")
+            raise AssertionError(f"associate_name_with_obj: the object has a name already, {known}, got {name}")
 
     def _is_illegal_name(self, name, obj):
         if name in keyword.kwlist:

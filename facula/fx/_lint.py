@@ -22,10 +22,13 @@ def _check_reference(module, node):
     for at, part in enumerate(parts):
         if not hasattr(holder, part):
             what = "submodule" if at < len(parts) - 1 or node.op == "call_module" else "attribute"
-            raise RuntimeError(f"Node {node} target {node.target} references nonexistent {what} {part} of {holder}")
+            raise RuntimeError(
+                f"Graph.lint: the target of node {node} must be in the module, got {node.target}: there is no {what} {part} "
+                f"in {holder}"
+            )
         holder = getattr(holder, part)
     if node.op == "call_module" and not callable(holder):
-        raise RuntimeError(f"Node {node} target {node.target} does not reference an nn.Module")
+        raise RuntimeError(f"Graph.lint: the target of node {node} must be an nn.Module, got {node.target}")
 
 
 def _has_attribute(module, path):

@@ -186,7 +186,7 @@ def _module_of(function):
 
 
 def torch_module(name):
-    """Return the name of a module in PyTorch: facula.nn.modules.linear -> torch.nn.modules.linear"""
+    """Return the name of a module in PyTorch, torch.nn.modules.linear for facula.nn.modules.linear."""
     return f"torch{name[len('facula') :]}" if name == "facula" or name.startswith("facula.") else name
 
 
@@ -235,7 +235,7 @@ def qualified_name(function):
         raise RuntimeError(f"fx: a function in a graph needs a name, got {function!r}")
     if name == "<lambda>":
         with_source = _lambda_source(function)
-        raise RuntimeError(f"Unable to extract lambda name: {with_source}")
+        raise RuntimeError(f"qualified_name: a lambda has no name, got {with_source}")
     module = _module_of(function)
     if module is None:
         return name

@@ -189,7 +189,7 @@ class Tracer(TracerBase):
     Args:
         autowrap_modules: modules whose functions become nodes when they are given proxies.
         autowrap_functions: more such functions.
-        param_shapes_constant: whether shapes of parameters are numbers in the graph.
+        param_shapes_constant: if True, shapes of parameters are numbers in the graph.
 
     >>> class Whole(facula.fx.Tracer):
     ...     def is_leaf_module(self, m, module_qualified_name):
@@ -258,7 +258,7 @@ class Tracer(TracerBase):
             for name, module in self.root.named_modules():
                 if module is a and name:
                     return self.create_node("get_attr", name, (), {})
-            raise NotImplementedError(f"argument of type: {type(a)}")
+            raise NotImplementedError(f"create_arg: an argument that a graph can hold is expected, got {type(a)}")
         if isinstance(a, tuple) and hasattr(a, "_fields"):
             items = tuple(self.create_arg(item) for item in a)
             return self.create_node("call_function", type(a), items, {})
@@ -451,7 +451,7 @@ class Tracer(TracerBase):
 
         Args:
             root_fn: the function.
-            is_module: whether its first argument is the root.
+            is_module: if True, its first argument is the root.
             concrete_args: values instead of proxies, by name, or as a tuple for the last ones.
 
         Returns:
@@ -470,7 +470,7 @@ class Tracer(TracerBase):
         args, names_left = [], names
         if is_module:
             if not names:
-                raise RuntimeError("symbolic_trace: expected forward to name self apart from *args")
+                raise RuntimeError("symbolic_trace: forward must name self apart from *args, got no such parameter")
             args.append(self.root)
             names_left = names[1:]
         if isinstance(concrete_args, tuple) and not names_left and code.co_flags & inspect.CO_VARARGS:
@@ -481,7 +481,7 @@ class Tracer(TracerBase):
         if isinstance(concrete_args, tuple):
             if len(names_left) != len(concrete_args):
                 count = len(concrete_args)
-                raise RuntimeError(f"Tracing expected {len(names_left)} arguments but got {count} concrete arguments")
+                raise RuntimeError(f"symbolic_trace: expected {len(names_left)} concrete arguments, got {count}")
             concrete_args = dict(zip(names_left, concrete_args))
         args += [self._proxy_placeholder(name, concrete_args, sig, fn) for name in names_left]
         if code.co_flags & HAS_VARSTUFF:
@@ -544,7 +544,7 @@ class Tracer(TracerBase):
         self.__dict__.pop("_parameter_names", None)
         self._collect_tensors(self.root, [])
         if not isinstance(fn, (types.FunctionType, functools.partial)) and not hasattr(fn, "__code__"):
-            raise AssertionError(f"Expected a function, got {type(fn)}")
+            raise AssertionError(f"Tracer: a module or a function is expected, got {type(fn)}")
         scope = inspect.unwrap(fn).__globals__
         fn, args = self.create_args_for_root(fn, isinstance(root, facula.nn.Module), concrete_args)
         with _new_patcher() as patcher:
@@ -559,7 +559,7 @@ class Tracer(TracerBase):
         """Return the function of a root module."""
         self.root: Module = root
         if not hasattr(type(root), self.traced_func_name):
-            raise AssertionError(f"traced_func_name={self.traced_func_name} doesn't exist in {type(root).__name__}")
+            raise AssertionError(f"Tracer: {type(root).__name__} must have traced_func_name, got {self.traced_func_name}")
         fn = getattr(type(root), self.traced_func_name)
         self.root_module_name: str = root._get_name()
         self.submodule_paths: dict[Any, Any] | None = {module: name for name, module in root.named_modules()}

@@ -10,6 +10,7 @@ import copy
 import warnings
 from typing import TYPE_CHECKING
 
+from facula import _C
 from facula.fx._codegen import (  # noqa: F401
     CodeGen,
     PythonCode,
@@ -33,7 +34,16 @@ from facula.fx._compatibility import compatibility
 from facula.fx._lint import _check_argument, _check_reference, _has_attribute, _has_module
 from facula.fx._node_list import _FindNodesLookupTable, _Insertion, _node_list
 from facula.fx._public import short_name
-from facula.fx.node import Argument, Node, Target, _get_qualified_name, _type_repr, dtype_abbrs, map_arg  # noqa: F401
+from facula.fx.node import (  # noqa: F401
+    Argument,
+    Node,
+    Target,
+    _get_qualified_name,
+    _legal_ops,
+    _type_repr,
+    dtype_abbrs,
+    map_arg,
+)  # fmt: skip
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -134,7 +144,7 @@ class Graph:
         """
         node = self._root._prev
         if node.op != "output":
-            raise AssertionError(f"Expected output node, but got {node.op}")
+            raise AssertionError(f"output_node: the last node must be the output, got {node.op}")
         return node
 
     def find_nodes(self, *, op: str, target: Target | None = None, sort: bool = True) -> list[Node]:
@@ -143,7 +153,7 @@ class Graph:
         Args:
             op: for example "call_function".
             target: the target, which call_function needs; None for all.
-            sort: whether they come in the order of the graph.
+            sort: if True, they come in the order of the graph.
 
         Errors: AssertionError for call_function without a target.
         """
@@ -178,7 +188,7 @@ class Graph:
         Args:
             g: the graph that is copied.
             val_map: node there -> node here; gets the new ones, and says what stands for inputs that are in it already.
-            return_output_node: whether the other's output node comes with the result.
+            return_output_node: if True, return the other's output node with the result.
 
         Returns:
             What `g` gives, in nodes of this graph; None if it gives nothing.
@@ -259,13 +269,13 @@ class Graph:
         >>> graph.create_node("placeholder", "x"), graph.create_node("call_function", facula.ones, (2,), name="x")
         (x, x_1)
         """
-        if op not in ("call_function", "call_method", "get_attr", "call_module", "placeholder", "output"):
-            raise AssertionError(f"op '{op}' is not in _legal_ops")
+        if op not in _legal_ops or op == "root":
+            raise AssertionError(f"create_node: op must be {_C._one_of(op, _legal_ops)}")
         args, kwargs = () if args is None else args, {} if kwargs is None else kwargs
         if not isinstance(args, tuple):
-            raise AssertionError(f"args must be a tuple, got {type(args)}")
+            raise AssertionError(f"create_node: args must be a tuple, got {type(args)}")
         if not isinstance(kwargs, dict):
-            raise AssertionError(f"kwargs must be a dict, got {type(kwargs)}")
+            raise AssertionError(f"create_node: kwargs must be a dict, got {type(kwargs)}")
         candidate = name if name is not None else self._target_to_str(target)
         name = self._graph_namespace.create_name(candidate, None)
         node = Node(self, name, op, target, args, kwargs, type_expr)
@@ -315,10 +325,10 @@ class Graph:
         """
         if to_erase.users:
             raise RuntimeError(
-                f"Tried to erase Node {to_erase} but it still had {len(to_erase.users)} users in the graph: {to_erase.users}!"
+                f"erase_node: no other node may use {to_erase}, got {len(to_erase.users)} users: {list(to_erase.users)}"
             )
         if to_erase.graph is not self:
-            raise RuntimeError(f"Attempting to remove {to_erase} from wrong graph!")
+            raise RuntimeError(f"erase_node: a node of this graph is expected, got {to_erase} of another one")
         if to_erase._erased:
             warnings.warn(f"erase_node({to_erase}) on an already erased node")
             return
@@ -444,7 +454,7 @@ class Graph:
 
         Args:
             root_module: what the text calls the module, mostly "self".
-            verbose: whether lines say where nodes come from.
+            verbose: if True, lines say where nodes come from.
             include_stride, include_device, include_meta: what is said of tensors.
             colored, expanded_def, record_func, additional_meta: accepted; they change nothing here.
 
@@ -515,14 +525,14 @@ class Graph:
         seen_names, seen = set(), set()
         for node in self.nodes:
             if node.graph is not self:
-                raise RuntimeError(f"Node '{node}' does not belong to this Graph!")
+                raise RuntimeError(f"Graph.lint: node {node} belongs to another graph")
             if node not in self._find_nodes_lookup_table:
                 raise RuntimeError(f"lint: {node} is missing from the table that find_nodes reads")
             for arg in node._input_nodes:
                 _check_argument(self, node, arg, seen)
             seen.add(node)
             if node.name in seen_names:
-                raise RuntimeError(f"Node redefined name {node.name}!")
+                raise RuntimeError(f"Graph.lint: each node needs a name of its own, got {node.name} twice")
             seen_names.add(node.name)
         if self.owning_module is not None:
             for node in self.nodes:

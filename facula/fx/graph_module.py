@@ -253,7 +253,7 @@ class GraphModule(facula.nn.Module):
         elif isinstance(root, dict):
             self._take_from_dict(root, graph)
         else:
-            raise RuntimeError(f"Unsupported type {type(root)} passed for root!")
+            raise RuntimeError(f"GraphModule: root must be a module or a dict, got {type(root)}")
         self.graph = graph
         self._tracer_cls = None
         if graph._tracer_cls and "<locals>" not in graph._tracer_cls.__qualname__:
@@ -291,7 +291,7 @@ class GraphModule(facula.nn.Module):
     @graph.setter
     def graph(self, g: Graph) -> None:
         if not isinstance(g, Graph):
-            raise AssertionError(f"Expected a Graph instance, but got {type(g)}")
+            raise AssertionError(f"GraphModule.graph: a Graph is expected, got {type(g)}")
         self._graph = g
         g.owning_module = self
         self.recompile()
@@ -515,7 +515,7 @@ class GraphModule(facula.nn.Module):
         """Return the code of this module and of the GraphModules in it, with the lines where nodes come from.
 
         Args:
-            print_output: whether it is printed.
+            print_output: if True, print it.
             include_stride, include_device: what is said of tensors.
             colored, fast_sympy_print, expanded_def, additional_meta: accepted; they change nothing here.
 

@@ -32,7 +32,7 @@ class Interpreter:
 
     Args:
         module: the GraphModule.
-        garbage_collect_values: whether a value is let go after its last use.
+        garbage_collect_values: if True, free a value after its last use.
         graph: a graph to run in place of the module's own.
 
     A node's error is raised with the node's line and stack trace in its message.
@@ -65,7 +65,7 @@ class Interpreter:
         Args:
             args: the arguments, in the order of the inputs.
             initial_env: node -> value, for nodes that do not have to be run.
-            enable_io_processing: whether nested arguments are taken apart, and results put together, as the graph says.
+            enable_io_processing: if True, take nested arguments apart, and put results together, as the graph says.
 
         Errors: RuntimeError where an argument is missing.
         """
@@ -163,7 +163,7 @@ class Interpreter:
         except StopIteration:
             if args:
                 return args[0]
-            raise RuntimeError(f"Expected positional argument for parameter {target}, but one was not passed in!") from None
+            raise RuntimeError(f"Interpreter: a value is expected for the argument {target}, got none") from None
 
     def get_attr(self, target: Target, args: tuple[Any, ...], kwargs: dict[Any, Any]) -> Tensor:
         """Return an attribute of the module.
@@ -190,7 +190,7 @@ class Interpreter:
         2
         """
         if isinstance(target, str):
-            raise AssertionError(f"Expected target to be a callable, but got string: {target}")
+            raise AssertionError(f"Interpreter: a target must be callable, got {target!r}")
         return target(*args, **kwargs)
 
     def call_method(self, target: Target, args: tuple[Any, ...], kwargs: dict[Any, Any]) -> Tensor:
@@ -250,7 +250,7 @@ class Interpreter:
         parts = target.split(".")
         for at, part in enumerate(parts):
             if not hasattr(found, part):
-                raise RuntimeError(f"Node referenced nonexistent target {'.'.join(parts[: at + 1])}")
+                raise RuntimeError(f"fetch_attr: the module has no attribute {'.'.join(parts[: at + 1])}")
             found = getattr(found, part)
         return found
 
@@ -287,7 +287,7 @@ class Interpreter:
 
         def value_of(node):
             if node not in self.env:
-                raise RuntimeError(f"Node {n} referenced nonexistent value {node}! Run Graph.lint() to diagnose such issues")
+                raise RuntimeError(f"Interpreter: node {n} uses node {node}, which has no value; Graph.lint() finds such nodes")
             return self.env[node]
 
         return map_arg(args, value_of)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Union
 
 import facula
+from facula import _C
 from facula._operators.namespaces import OpOverload
 from facula.fx import _public
 from facula.fx._compatibility import compatibility
@@ -145,7 +146,7 @@ class Node:
     def __init__(self, graph: Graph, name: str, op: str, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any],
                  return_type: Any = None) -> None:  # fmt: skip
         if op not in _legal_ops:
-            raise AssertionError(f"op '{op}' is not in _legal_ops")
+            raise AssertionError(f"Node: op must be {_C._one_of(op, _legal_ops)}")
         _check_target(graph, name, op, target)
         self.graph, self.name, self._op, self._target, self.type = graph, name, op, target, return_type
         self._input_nodes, self.users, self.meta = {}, {}, {}
@@ -254,7 +255,7 @@ class Node:
         Args:
             replace_with: the node that takes its place.
             delete_user_cb: says for a user whether it is changed; by default all are.
-            propagate_meta: whether `replace_with` gets this node's `meta`, of which it has none yet.
+            propagate_meta: if True, `replace_with`, which has none yet, gets this node's `meta`.
 
         Returns:
             The list of changed nodes.
@@ -376,7 +377,7 @@ class Node:
         """Return whether the node does something beside computing its result, so that it must stay though nobody uses it.
 
         Args:
-            impure_random: whether drawing random numbers counts.
+            impure_random: if True, drawing random numbers counts.
 
         >>> gm = facula.fx.symbolic_trace(lambda x: facula.rand(2) + x)
         >>> graph = facula.fx.Graph()
@@ -391,7 +392,7 @@ class Node:
         if self.op == "call_module":
             owner = self.graph.owning_module
             if owner is None:
-                raise AssertionError("is_impure: a call_module node needs a graph that has a module")
+                raise AssertionError("is_impure: a call_module node needs a graph that has a module, got one without")
             return getattr(owner.get_submodule(self.target), "_is_impure", False)
         return False
 
@@ -402,7 +403,7 @@ class Node:
         Args:
             root: the module whose submodules the graph calls.
             arg_types, kwarg_types: types of the arguments; accepted, signatures are told apart by which arguments fit.
-            normalize_to_only_use_kwargs: whether all are given by keyword.
+            normalize_to_only_use_kwargs: if True, pass all by keyword.
 
         Returns:
             An ArgsKwargsPair, or None where the function's signature is not known or does not fit.
@@ -446,7 +447,7 @@ class Node:
         Args:
             placeholder_names: a list that gets the text of an input, which then has no line of its own.
             maybe_return_typename: a list whose first item becomes the type that the graph gives.
-            include_tensor_metadata: whether dtypes and shapes are shown.
+            include_tensor_metadata: if True, show dtypes and shapes.
             max_list_len: how many items of a list are shown.
 
         >>> gm = facula.fx.symbolic_trace(lambda x: facula.relu(x))
@@ -497,7 +498,7 @@ def _check_target(graph, name, op, target):
 
 def _refuse_target(graph, name, target, expected):
     kind = _type_repr(type(target))
-    raise ValueError(f"Node [graph = {graph}, name = '{name}'] target {target} has type {kind} but a {expected} is expected")
+    raise ValueError(f"Node: the target of {name!r} must be a {expected}, got {target!r} of type {kind}")
 
 
 def _metadata_text(node):

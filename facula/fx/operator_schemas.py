@@ -79,7 +79,7 @@ def _signatures_of_docs(function):
 
 
 def _without_types(text):
-    """Return a signature without types: "Tensor input, int dim=0, *, out=None" -> "input, dim=0, *, out=None" """
+    """Return a signature without types: "input, dim=0" for "Tensor input, int dim=0"."""
     depth, parts, part = 0, [], ""
     for letter in text:
         depth += (letter in "([{") - (letter in ")]}")
@@ -103,7 +103,7 @@ def get_signature_for_torch_op(op: Any, return_schemas: bool = False) -> list[An
 
     Args:
         op: the function.
-        return_schemas: whether a list of schemas comes too; Facula's are the signatures.
+        return_schemas: if True, also return a list of schemas; Facula's are the signatures.
 
     >>> from facula.fx.operator_schemas import get_signature_for_torch_op
     >>> get_signature_for_torch_op(facula.add)
@@ -210,7 +210,7 @@ def normalize_function(target: Any, args: Any, kwargs: Any = None, arg_types: An
         target: the function.
         args, kwargs: its arguments.
         arg_types, kwarg_types: accepted; signatures are told apart by which arguments fit.
-        normalize_to_only_use_kwargs: whether all are given by keyword.
+        normalize_to_only_use_kwargs: if True, pass all by keyword.
 
     >>> from facula.fx.operator_schemas import normalize_function as normalize
     >>> normalize(facula.add, (1,), {"other": 2}, normalize_to_only_use_kwargs=True)
@@ -235,7 +235,7 @@ def normalize_module(root: Module, target: Any, args: Any, kwargs: Any = None,
         root: the module.
         target: the path of the submodule.
         args, kwargs: its arguments.
-        normalize_to_only_use_kwargs: whether all are given by keyword.
+        normalize_to_only_use_kwargs: if True, pass all by keyword.
 
     Errors: RuntimeError where the root has no such submodule.
 

@@ -195,7 +195,7 @@ class TracerBase:
             return self.create_node("call_function", kind, (), fields)
         if isinstance(a, OpOverloadPacket):
             return a
-        raise NotImplementedError(f"argument of type: {kind}")
+        raise NotImplementedError(f"create_arg: an argument that a graph can hold is expected, got {kind}")
 
     def _create_dict(self, a):
         found = {}
@@ -217,9 +217,11 @@ class TracerBase:
         >>> facula.fx.symbolic_trace(lambda x: x if x > 0 else -x)  # doctest: +ELLIPSIS
         Traceback (most recent call last):
             ...
-        facula.fx.proxy.TraceError: bool of a Proxy is not known while tracing...
+        facula.fx.proxy.TraceError: Proxy: the bool of a Proxy is not known while tracing...
         """
-        raise TraceError(f"bool of a Proxy is not known while tracing, so it cannot decide an if, while or assert{_where()}")
+        raise TraceError(
+            f"Proxy: the bool of a Proxy is not known while tracing, so it cannot decide an if, while or assert{_where()}"
+        )
 
     def iter(self, obj: Any) -> Any:
         """Raise an error: called where the program goes through a proxy, but for `a, b = proxy`.
@@ -230,10 +232,11 @@ class TracerBase:
         >>> facula.fx.symbolic_trace(lambda x: sum(x))  # doctest: +ELLIPSIS
         Traceback (most recent call last):
             ...
-        facula.fx.proxy.TraceError: iter of a Proxy is not recorded...
+        facula.fx.proxy.TraceError: Proxy: the iter of a Proxy is not recorded...
         """
         raise TraceError(
-            "iter of a Proxy is not recorded: how many items it has is not known while tracing, so it cannot stand in a loop, "
+            "Proxy: the iter of a Proxy is not recorded: how many items it has is not known while tracing, so it cannot "
+            "stand in a loop, "
             f"nor behind * or **{_where()}"
         )
 
@@ -366,7 +369,7 @@ class Proxy:
 
     def __len__(self) -> int:
         raise RuntimeError(
-            "len of a Proxy is not recorded by itself: wrap it at the top of the module, "
+            "Proxy: the len of a Proxy is not recorded by itself: wrap it at the top of the module, "
             f"torch.fx.wrap('len'){_where()}"
         )
 
@@ -400,7 +403,7 @@ def _tracer_of(arguments):
 
     map_aggregate(arguments, note)
     if len(found) > 1:
-        raise RuntimeError(f"Found multiple different tracers {list(found)} while trying to trace operations")
+        raise RuntimeError(f"Proxy: the proxies of a call must be of one tracer, got {list(found)}")
     if not found:
         raise AssertionError("fx: no proxy among the arguments of a traced call")
     return next(iter(found))

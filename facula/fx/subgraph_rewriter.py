@@ -126,7 +126,7 @@ def replace_pattern_with_filters(gm: Module, pattern: Callable[..., Any], replac
     Args:
         gm, pattern, replacement: as of replace_pattern.
         match_filters: functions (match, graph, pattern graph) -> bool, all of which must say yes.
-        ignore_literals: whether numbers and strings may differ.
+        ignore_literals: if True, numbers and strings may differ.
         replacement_callback: (match, graph, pattern graph) -> the graph that takes this occurrence's place.
         node_name_match: nodes whose name contains this match whatever they do.
 
@@ -165,7 +165,7 @@ def _replace_pattern(
     ]
     common = _graph_of(replacement) if replacement_callback is None and replacement is not None else None
     if common is None and replacement_callback is None:
-        raise AssertionError("Must provide either replacement GraphModule or replacement callback")
+        raise AssertionError("replace_pattern: a replacement or a replacement_callback is expected, got neither")
     replaced, changed = [], {}
     for match in matches:
         new = common if common is not None else replacement_callback(match, original, pattern_graph)
@@ -180,7 +180,9 @@ def _replace_one(graph, match, replacement, changed):
     """Put the replacement in the place of one occurrence; `changed` says what became of nodes of earlier ones."""
     inputs = [node for node in replacement.nodes if node.op == "placeholder"]
     if len(inputs) != len(match.placeholder_nodes):
-        raise AssertionError(f"{len(inputs)} inputs of the replacement, {len(match.placeholder_nodes)} of the pattern")
+        raise AssertionError(
+            f"replace_pattern: the pattern has {len(match.placeholder_nodes)} inputs, got a replacement with {len(inputs)}"
+        )
     values = {}
     for node, given in zip(inputs, match.placeholder_nodes):
         values[node] = changed.get(given, given) if isinstance(given, Node) else given
@@ -190,7 +192,7 @@ def _replace_one(graph, match, replacement, changed):
     nodes_map = {pn: changed.get(gn, gn) if pn.op == "placeholder" else gn for pn, gn in match.nodes_map.items()}
     results = (result,) if isinstance(result, Node) else tuple(result) if isinstance(result, (list, tuple)) else (result,)
     if len(match.returning_nodes) != len(results):
-        raise AssertionError(f"the pattern gives {len(match.returning_nodes)} values, the replacement {len(results)}")
+        raise AssertionError(f"replace_pattern: the pattern gives {len(match.returning_nodes)} values, got {len(results)}")
     anchor = match.returning_nodes[0] if match.returning_nodes else None
     for old, new in zip(match.returning_nodes, results):
         old.replace_all_uses_with(new)

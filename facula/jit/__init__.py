@@ -516,11 +516,11 @@ class ONNXTracedModule(facula.nn.Module):
     >>> torch.jit.ONNXTracedModule(nn.ReLU())
     Traceback (most recent call last):
         ...
-    NotImplementedError: jit.ONNXTracedModule is not supported by Facula
+    NotImplementedError: jit.ONNXTracedModule: not supported by Facula
     """
 
     def __init__(self, inner: Any, strict: bool = True, force_outplace: bool = False, return_inputs: bool = False,
                  return_inputs_states: bool = False) -> None:  # fmt: skip
-        raise NotImplementedError("jit.ONNXTracedModule is not supported by Facula")
+        raise NotImplementedError("jit.ONNXTracedModule: not supported by Facula")
 
 __getattr__ = _on_demand(__name__)

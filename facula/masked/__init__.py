@@ -1,4 +1,4 @@
-"""Reductions and normalisations that see only the elements at which a boolean mask is True.
+"""Reductions and normalizations that see only the elements at which a boolean mask is True.
 
 Elements that are masked out take the value that leaves the operation unchanged (0 for sums, 1 for products,
 -inf for a maximum, ...). Every function takes `mask`, of any shape that broadcasts with the input, `None` for all
@@ -48,7 +48,7 @@ def sum(input: Tensor, dim: int | None = None, *, keepdim: bool = False, dtype: 
     Args:
         input: the tensor, strided, or COO or CSR, of which the elements that are not there count as masked out.
         dim: a dimension or several; None for all.
-        keepdim: whether dimensions that are reduced stay, with size 1.
+        keepdim: if True, dimensions that are reduced stay, with size 1.
         dtype: in which it is computed; None for that of input, int64 for integers and bool.
         mask: bool, of a shape that broadcasts to that of input; only elements where it is True count. None for all.
 
@@ -72,7 +72,7 @@ def prod(input: Tensor, dim: int | None = None, *, keepdim: bool = False, dtype:
     Args:
         input: the tensor, strided, or COO or CSR, of which the elements that are not there count as masked out.
         dim: a dimension or several; None for all.
-        keepdim: whether dimensions that are reduced stay, with size 1.
+        keepdim: if True, dimensions that are reduced stay, with size 1.
         dtype: in which it is computed; None for that of input, int64 for integers and bool.
         mask: bool, of a shape that broadcasts to that of input; only elements where it is True count. None for all.
 
@@ -142,7 +142,7 @@ def amax(input: Tensor, dim: int | None = None, *, keepdim: bool = False, dtype:
     Args:
         input: the tensor, strided, or COO or CSR, of which the elements that are not there count as masked out.
         dim: a dimension or several; None for all.
-        keepdim: whether dimensions that are reduced stay, with size 1.
+        keepdim: if True, dimensions that are reduced stay, with size 1.
         dtype: in which it is computed; None for that of input.
         mask: bool, of a shape that broadcasts to that of input; only elements where it is True count. None for all.
 
@@ -167,7 +167,7 @@ def amin(input: Tensor, dim: int | None = None, *, keepdim: bool = False, dtype:
     Args:
         input: the tensor, strided, or COO or CSR, of which the elements that are not there count as masked out.
         dim: a dimension or several; None for all.
-        keepdim: whether dimensions that are reduced stay, with size 1.
+        keepdim: if True, dimensions that are reduced stay, with size 1.
         dtype: in which it is computed; None for that of input.
         mask: bool, of a shape that broadcasts to that of input; only elements where it is True count. None for all.
 
@@ -191,7 +191,7 @@ def argmax(input: Tensor, dim: int | None = None, *, keepdim: bool = False, dtyp
     Args:
         input: the tensor, strided.
         dim: the dimension; None for the position in the flattened tensor.
-        keepdim: whether dimensions that are reduced stay, with size 1.
+        keepdim: if True, dimensions that are reduced stay, with size 1.
         dtype: in which elements are compared, and that of the result; None for that of input, which differs from
             torch.argmax.
         mask: bool, of a shape that broadcasts to that of input; only elements where it is True count. None for all.
@@ -214,7 +214,7 @@ def argmin(input: Tensor, dim: int | None = None, *, keepdim: bool = False, dtyp
     Args:
         input: the tensor, strided.
         dim: the dimension; None for the position in the flattened tensor.
-        keepdim: whether dimensions that are reduced stay, with size 1.
+        keepdim: if True, dimensions that are reduced stay, with size 1.
         dtype: in which elements are compared, and that of the result; None for that of input, which differs from
             torch.argmin.
         mask: bool, of a shape that broadcasts to that of input; only elements where it is True count. None for all.
@@ -237,7 +237,7 @@ def mean(input: Tensor, dim: int | None = None, *, keepdim: bool = False, dtype:
     Args:
         input: the tensor, strided, or COO or CSR, of which the elements that are not there count as masked out.
         dim: a dimension or several; None for all.
-        keepdim: whether dimensions that are reduced stay, with size 1.
+        keepdim: if True, dimensions that are reduced stay, with size 1.
         dtype: in which it is computed; None for that of input.
         mask: bool, of a shape that broadcasts to that of input; only elements where it is True count. None for all.
 
@@ -266,7 +266,7 @@ def median(input: Tensor, dim: int = -1, *, keepdim: bool = False, dtype: facula
     Args:
         input: the tensor, strided.
         dim: the dimension; negative ones count from the end.
-        keepdim: whether dimensions that are reduced stay, with size 1.
+        keepdim: if True, dimensions that are reduced stay, with size 1.
         dtype: in which it is computed; None for that of input.
         mask: bool, of a shape that broadcasts to that of input; only elements where it is True count. None for all.
 
@@ -280,7 +280,7 @@ def median(input: Tensor, dim: int = -1, *, keepdim: bool = False, dtype: facula
     """
     dtype = dtype or input.dtype
     if dtype not in _FLOATS:
-        raise ValueError(f"median: a floating-point dtype, got {dtype}")
+        raise ValueError(f"median: expected a floating-point dtype, got {dtype}")
     x = input.to(dtype)
     if mask is None:
         return _f.median(x, dim, keepdim).values
@@ -296,7 +296,7 @@ def logsumexp(input: Tensor, dim: int | None = None, *, keepdim: bool = False, d
     Args:
         input: the tensor, strided.
         dim: a dimension or several; None for all.
-        keepdim: whether dimensions that are reduced stay, with size 1.
+        keepdim: if True, dimensions that are reduced stay, with size 1.
         dtype: in which it is computed; None for that of input.
         mask: bool, of a shape that broadcasts to that of input; only elements where it is True count. None for all.
 
@@ -331,7 +331,7 @@ def logaddexp(input: Tensor, other: Tensor, *, dtype: facula.dtype | None = None
     """
     dtype = dtype or input.dtype
     if dtype not in _FLOATS and dtype not in _COMPLEX:
-        raise ValueError(f"logaddexp: a floating-point dtype, got {dtype}")
+        raise ValueError(f"logaddexp: expected a floating-point dtype, got {dtype}")
     a = _filled("logaddexp", input.to(dtype), input_mask, -math.inf)
     return _f.logaddexp(a, _filled("logaddexp", other.to(dtype), other_mask, -math.inf))
 
@@ -344,7 +344,7 @@ def norm(input: Tensor, ord: float = 2.0, dim: int | None = None, *, keepdim: bo
         input: the tensor, strided.
         ord: the order, a number; 2 for the root of the sum of squares.
         dim: a dimension or several; None for all.
-        keepdim: whether dimensions that are reduced stay, with size 1.
+        keepdim: if True, dimensions that are reduced stay, with size 1.
         dtype: in which it is computed; None for that of input.
         mask: bool, of a shape that broadcasts to that of input; only elements where it is True count. None for all.
 
@@ -389,7 +389,7 @@ def var(input: Tensor, dim: int | None = None, unbiased: bool | None = None, *, 
         dim: a dimension or several; None for all.
         unbiased: True for a correction of 1, False for 0; not together with correction.
         correction: what is subtracted from the count of the elements; None for 1.
-        keepdim: whether dimensions that are reduced stay, with size 1.
+        keepdim: if True, dimensions that are reduced stay, with size 1.
         dtype: in which it is computed; None for that of input, the default dtype for integers.
         mask: bool, of a shape that broadcasts to that of input; only elements where it is True count. None for all.
 
@@ -412,7 +412,7 @@ def std(input: Tensor, dim: int | None = None, unbiased: bool | None = None, *, 
         dim: a dimension or several; None for all.
         unbiased: True for a correction of 1, False for 0; not together with correction.
         correction: what is subtracted from the count of the elements; None for 1.
-        keepdim: whether dimensions that are reduced stay, with size 1.
+        keepdim: if True, dimensions that are reduced stay, with size 1.
         dtype: in which it is computed; None for that of input, the default dtype for integers.
         mask: bool, of a shape that broadcasts to that of input; only elements where it is True count. None for all.
 

@@ -41,7 +41,7 @@ def _shown(op, input, mask):
     """Return the mask, as bool and in the shape of `input`."""
     if mask.dim() > input.dim():
         raise IndexError(
-            f"{op}: mask broadcasts to the shape {list(input.shape)} of the input, got shape {list(mask.shape)}"
+            f"{op}: mask broadcasts to the shape {tuple(input.shape)} of the input, got shape {tuple(mask.shape)}"
         )
     return (mask if mask.layout == _f.strided else mask.to_dense()).bool().expand(input.shape)
 

@@ -49,7 +49,7 @@ def input_mask(input: Tensor, *_args: Any, mask: Tensor | None = None, **_kwargs
     if mask is None:
         raise ValueError("masked: an explicit mask is needed, got None")
     if mask.dim() > input.dim():
-        raise IndexError(f"masked: mask broadcasts to the shape {list(input.shape)}, got shape {list(mask.shape)}")
+        raise IndexError(f"masked: mask broadcasts to the shape {tuple(input.shape)}, got shape {tuple(mask.shape)}")
     if mask.shape == input.shape and mask.layout == input.layout:
         return mask.bool()
     dense = (mask if mask.layout == _f.strided else mask.to_dense()).bool().expand(input.shape)
@@ -80,7 +80,7 @@ def output_mask(op: Any, input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     if name in _SAME_SHAPE:
         return input_mask(input, *args, **kwargs)
     if name not in _REDUCTIONS:
-        raise ValueError(f"masked: a masked reduction or normalisation, got {op!r}")
+        raise ValueError(f"masked: a masked reduction or normalization, got {op!r}")
     rest = args[1:] if name == "norm" else args  # the order of the norm
     dim = rest[0] if rest else kwargs.get("dim")
     result = input_mask(input, *args, **kwargs)
@@ -125,5 +125,5 @@ def reduction_identity(op_name: str, input: Tensor, *args: Any) -> Tensor | None
     elif name in ("sum", "cumsum", "prod", "cumprod"):
         value = int(name.endswith("prod"))
     else:
-        raise NotImplementedError(f"masked: identity of {op_name}, got a tensor of {dtype}")
+        raise NotImplementedError(f"masked: there is no identity of {op_name} for this dtype, got {dtype}")
     return _f.tensor(value, dtype=dtype, device=input.device)

@@ -21,7 +21,7 @@ def is_sparse(tensor):
 def _mask_of(op, input, mask):
     """Return the mask as a coalesced COO tensor of bool, with the dense dimensions of the input."""
     if mask.dim() > input.dim():
-        raise IndexError(f"{op}: mask broadcasts to the shape {list(input.shape)} of the input, got shape {list(mask.shape)}")
+        raise IndexError(f"{op}: mask broadcasts to the shape {tuple(input.shape)} of the input, got shape {tuple(mask.shape)}")
     if mask.shape != input.shape:
         mask = mask.to_dense().expand(input.shape)
     if mask.layout is not _f.sparse_coo or mask.sparse_dim() != input.sparse_dim():

@@ -9,6 +9,8 @@ from __future__ import annotations
 import multiprocessing
 from multiprocessing import *  # noqa: F403
 
+from facula import _C
+
 from . import reductions
 from .spawn import ENV_VAR_PARALLEL_START as ENV_VAR_PARALLEL_START
 from .spawn import ProcessContext as ProcessContext
@@ -41,7 +43,7 @@ def set_sharing_strategy(new_strategy: str) -> None:
     global _strategy
     if new_strategy not in _ALL_STRATEGIES:
         raise AssertionError(
-            f"set_sharing_strategy: expected one of {sorted(_ALL_STRATEGIES)}, got {new_strategy!r}"
+            f"set_sharing_strategy: new_strategy must be {_C._one_of(new_strategy, _ALL_STRATEGIES)}"
         )
     _strategy = new_strategy
 

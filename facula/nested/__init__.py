@@ -108,7 +108,7 @@ def as_nested_tensor(ts: Sequence[Tensor] | Tensor, dtype: facula.dtype | None =
         alike = dtype in (None, ts.dtype) and (device is None or facula.device(device) == ts.device)
         return ts if alike else ts.to(dtype=dtype, device=device)
     if isinstance(ts, facula.Tensor) and ts.dim() < 2:
-        raise RuntimeError(f"as_nested_tensor: Expected tensor argument to have dim >= 2, got {ts.dim()}")
+        raise RuntimeError(f"as_nested_tensor: a tensor of at least 2 dimensions is expected, got {ts.dim()}")
     parts = _sequences("as_nested_tensor", ts)
     if not all(isinstance(x, facula.Tensor) for x in parts):
         found = ", ".join(sorted({type(x).__name__ for x in parts}))
@@ -167,12 +167,12 @@ def nested_tensor_from_jagged(values: Tensor, offsets: Tensor | None = None, len
         raise RuntimeError("nested_tensor_from_jagged: expected offsets, lengths or both, got neither")
     at = 1 if jagged_dim is None else jagged_dim
     if not isinstance(at, int) or at < 1:
-        raise ValueError(f"nested_tensor_from_jagged: Expected jagged_dim >=1, but got {jagged_dim}")
+        raise ValueError(f"nested_tensor_from_jagged: jagged_dim must be at least 1, got {jagged_dim}")
     if at > values.dim():
         raise IndexError(f"nested_tensor_from_jagged: values of {values.dim()} dimensions have no jagged_dim {jagged_dim}")
     if offsets is None:
         if lengths.dim() != 1:
-            raise RuntimeError(f"nested_tensor_from_jagged: lengths must have one dimension, got {list(lengths.shape)}")
+            raise RuntimeError(f"nested_tensor_from_jagged: lengths must have one dimension, got {tuple(lengths.shape)}")
         offsets, lengths = facula.nn.functional.pad(lengths.cumsum(0), (1, 0)), None
     ragged = Ragged.of(offsets, lengths, values.size(at - 1))
     ragged.stated.update(name for name, given in (("min_seqlen", min_seqlen), ("max_seqlen", max_seqlen)) if given is not None)
@@ -200,14 +200,14 @@ def narrow(tensor: Tensor, dim: int, start: Tensor | int, length: Tensor | int,
     """
     jagged = _layout("narrow", layout)
     if dim != 1 or tensor.dim() < 2:
-        raise RuntimeError(f"narrow: only dim=1 supported for layout jagged, got dim={dim} of shape {list(tensor.shape)}")
+        raise RuntimeError(f"narrow: only dim=1 supported for layout jagged, got dim={dim} of shape {tuple(tensor.shape)}")
     count, whole = tensor.shape[:2]
 
     def each(name, value):
         if not isinstance(value, facula.Tensor):
             value = facula.full((count,), value, dtype=facula.int64, device=tensor.device)
         if value.shape != (count,):
-            raise RuntimeError(f"narrow: {name} has a number for each of {count} sequences, got shape {list(value.shape)}")
+            raise RuntimeError(f"narrow: {name} has a number for each of {count} sequences, got shape {tuple(value.shape)}")
         return value
 
     starts, lengths = each("start", start), each("length", length)
@@ -240,6 +240,6 @@ def masked_select(tensor: Tensor, mask: Tensor) -> Tensor:
         raise RuntimeError(f"masked_select: expected BoolTensor for mask, got {mask.dtype}")
     tensor, mask = facula.broadcast_tensors(tensor, mask)
     if tensor.dim() < 1:
-        raise RuntimeError(f"masked_select: expected rows, got shape {list(tensor.shape)}")
+        raise RuntimeError(f"masked_select: expected rows, got shape {tuple(tensor.shape)}")
     counts = mask.flatten(1).sum(1) if mask.dim() > 1 else mask.to(facula.int64)
     return nested_tensor_from_jagged(tensor.masked_select(mask), facula.nn.functional.pad(counts.cumsum(0), (1, 0)))

@@ -34,7 +34,7 @@ class StridedNestedTensor(OfRows):
 
     @property
     def layout(self):
-        """strided."""
+        """Return torch.strided."""
         return facula.strided
 
     @property
@@ -116,11 +116,11 @@ class StridedNestedTensor(OfRows):
             return self.values().new_empty(0)
         if self.numel() == 0:
             text = "to_padded_tensor: one of the parts at least has to have elements"
-            raise RuntimeError(f"{text}, got the shapes {self._shapes}")
+            raise RuntimeError(f"{text}, got shapes {[tuple(shape) for shape in self._shapes]}")
         need = [len(self._shapes), *map(max, zip(*self._shapes, strict=True))]
         wanted = need if output_size is None else list(output_size)
         if len(wanted) != len(need) or any(w < n for w, n in zip(wanted, need, strict=True)):
-            raise RuntimeError(f"to_padded_tensor: output_size must not be smaller than {need}, got {wanted}")
+            raise RuntimeError(f"to_padded_tensor: output_size must not be smaller than {tuple(need)}, got {tuple(wanted)}")
         pad = facula.nn.functional.pad
         return facula.stack(
             [
@@ -240,7 +240,7 @@ def strided_from_list(tensors):
     if len(ranks) > 1:
         raise RuntimeError(
             "nested_tensor: the tensors must have one number of dimensions, "
-            f"got shapes {[list(x.shape) for x in tensors]}"
+            f"got shapes {[tuple(x.shape) for x in tensors]}"
         )
     if len({x.dtype for x in tensors}) > 1:
         raise RuntimeError(f"nested_tensor: all tensors must have one dtype, got {[str(x.dtype) for x in tensors]}")
@@ -398,7 +398,7 @@ def _each(func, name, args, kwargs, nested):
             return parts[id(value)][i]
         if name not in _PARTS and isinstance(value, facula.Tensor) and value.dim() == rank:
             if value.size(0) not in (1, count):
-                raise RuntimeError(f"{name}: a tensor must broadcast with {count} parts, got {list(value.shape)}")
+                raise RuntimeError(f"{name}: a tensor must broadcast with {count} parts, got {tuple(value.shape)}")
             return value[i if value.size(0) > 1 else 0]
         return value
 
@@ -491,13 +491,13 @@ def _new_shapes(name, x, shape):
     """Return the shapes of parts in the order of `shape`, in which -1 at the place of a dimension keeps that."""
     shape = list(shape[0] if len(shape) == 1 and isinstance(shape[0], (list, tuple)) else shape)
     if not shape:
-        raise RuntimeError(f"{name}: a nested tensor of {len(x)} parts needs a dimension for them, got shape []")
+        raise RuntimeError(f"{name}: a nested tensor of {len(x)} parts needs a dimension for them, got shape ()")
     if not x._shapes:
-        raise RuntimeError(f"{name}: an empty nested tensor has no other shape, got {shape}")
+        raise RuntimeError(f"{name}: an empty nested tensor has no other shape, got {tuple(shape)}")
     if shape[0] != len(x):
-        raise RuntimeError(f"{name}: the number of parts, {len(x)}, cannot change or be inferred, got shape {shape}")
+        raise RuntimeError(f"{name}: the number of parts, {len(x)}, cannot change or be inferred, got shape {tuple(shape)}")
     if shape.count(-1) > 1:
-        raise RuntimeError(f"{name}: at most one -1, got shape {shape}")
+        raise RuntimeError(f"{name}: expected at most one -1, got shape {tuple(shape)}")
     return [
         [own[d] if n == -1 and d < len(own) else n for d, n in enumerate(shape[1:])] for own in x._shapes
     ]

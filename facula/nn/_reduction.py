@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import warnings
 
+from facula import _C
+
 _ENUM = {"none": 0, "mean": 1, "elementwise_mean": 1, "sum": 2}
 
 
@@ -12,7 +14,7 @@ def get_enum(reduction: str) -> int:
     try:
         return _ENUM[reduction]
     except (KeyError, TypeError):
-        raise ValueError(f"reduction: must be 'none', 'mean' or 'sum', got {reduction!r}") from None
+        raise ValueError(f"reduction: expected {_C._one_of(reduction, ('none', 'mean', 'sum'))}") from None
 
 
 def legacy_get_string(size_average: bool | None, reduce: bool | None, emit_warning: bool = True) -> str:

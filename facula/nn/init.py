@@ -15,6 +15,7 @@ import warnings
 from typing import TYPE_CHECKING
 
 import facula
+from facula import _C
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -93,7 +94,8 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
         return math.sqrt(2.0 / (1 + slope**2))
     if nonlinearity == "selu":
         return 3.0 / 4
-    raise ValueError(f"calculate_gain: unknown nonlinearity, got {nonlinearity!r}")
+    known = [*_LINEAR_KINDS, "tanh", "relu", "leaky_relu", "selu"]
+    raise ValueError(f"calculate_gain: nonlinearity must be {_C._one_of(nonlinearity, known)}")
 
 
 def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Generator | None = None) -> Tensor:
@@ -289,19 +291,19 @@ def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
     if tensor.size(0) % groups != 0:
         raise ValueError(f"dirac_: dimension 0 must be divisible by groups {groups}, got {tensor.size(0)}")
     per_group = tensor.size(0) // groups
-    centre = tuple(size // 2 for size in tensor.shape[2:])
+    center = tuple(size // 2 for size in tensor.shape[2:])
     with facula.no_grad():
         tensor.zero_()
         for group in range(groups):
             for channel in range(min(per_group, tensor.size(1))):
-                tensor[(group * per_group + channel, channel, *centre)] = 1
+                tensor[(group * per_group + channel, channel, *center)] = 1
     return tensor
 
 
 def _calculate_fan_in_and_fan_out(tensor) -> tuple[int, int]:
     """Return (inputs of one output, outputs of one input) of a weight (out, in, kernel...)."""
     if tensor.dim() < 2:
-        raise ValueError(f"fan in and fan out: the tensor needs at least 2 dimensions, got {tensor.dim()}")
+        raise ValueError(f"init: for fan in and fan out the tensor needs at least 2 dimensions, got {tensor.dim()}")
     area = math.prod(tensor.shape[2:])
     return tensor.size(1) * area, tensor.size(0) * area
 
@@ -309,7 +311,7 @@ def _calculate_fan_in_and_fan_out(tensor) -> tuple[int, int]:
 def _calculate_correct_fan(tensor, mode: str) -> int:
     mode = mode.lower()
     if mode not in ("fan_in", "fan_out"):
-        raise ValueError(f"kaiming: mode must be 'fan_in' or 'fan_out', got {mode!r}")
+        raise ValueError(f"kaiming: mode must be {_C._one_of(mode, ('fan_in', 'fan_out'))}")
     return _calculate_fan_in_and_fan_out(tensor)[mode == "fan_out"]
 
 

@@ -97,7 +97,7 @@ def _dtype_word(dtype):
 def translation(name):
     """Return the translation of the op `name`; its nodes are those of the graph's opset, whichever module it is taken from."""
     if name not in NAMES:
-        raise AttributeError(f"onnx has no translation of this name for programs, got {name!r}")
+        raise AttributeError(f"onnx.export: there is no translation of this name for programs, got {name!r}")
     function = _ops.find(name, "")
 
     @functools.wraps(function)

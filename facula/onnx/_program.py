@@ -189,7 +189,7 @@ class ONNXProgram:
         try:
             import onnxruntime
         except ImportError:
-            raise OnnxExporterError("ONNXProgram: running a model needs the package onnxruntime") from None
+            raise OnnxExporterError("ONNXProgram: running a model needs the package onnxruntime, got none") from None
         self._session = (initializer or onnxruntime.InferenceSession)(self.serialize(), **options)
 
     def release(self) -> None:
@@ -273,7 +273,7 @@ class ONNXProgram:
                 raise OnnxExporterError(f"ONNXProgram.apply_weights: the model has no {name}")
             if tuple(tensor.shape) != tuple(value.shape):
                 raise OnnxExporterError(
-                    f"ONNXProgram.apply_weights: {name} has the shape {list(value.shape)}, got {list(tensor.shape)}"
+                    f"ONNXProgram.apply_weights: {name} has the shape {tuple(value.shape)}, got {tuple(tensor.shape)}"
                 )
             value.exact = tensor
         self._session = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from facula import testing
+from facula import _C, testing
 
 from .verification import arguments_of, wanted_of
 
@@ -38,7 +38,7 @@ def assert_onnx_program(program: Any, *, rtol: float | None = None, atol: float 
     if strategy not in (None, "TorchExportNonStrictStrategy"):
         raise ValueError(f"assert_onnx_program: there is TorchExportNonStrictStrategy only, got strategy={strategy!r}")
     if backend not in _BACKENDS:
-        raise ValueError(f"assert_onnx_program: backend is 'onnxruntime' or 'reference', got {backend!r}")
+        raise ValueError(f"assert_onnx_program: backend must be {_C._one_of(backend, ('onnxruntime', 'reference'))}")
     args, kwargs = arguments_of(program, args, kwargs)
     found = _BACKENDS[backend](program)(*args, **kwargs)
     testing.assert_close(list(found), wanted_of(program, args, kwargs), rtol=rtol, atol=atol)

@@ -55,7 +55,7 @@ class VerificationInfo:
         """
         expected, actual = facula.as_tensor(expected), facula.as_tensor(actual)
         if expected.shape != actual.shape:
-            told = f"got {list(expected.shape)} and {list(actual.shape)}"
+            told = f"got {tuple(expected.shape)} and {tuple(actual.shape)}"
             raise ValueError(f"VerificationInfo.from_tensors: both tensors need one shape, {told}")
         wanted = expected.to(facula.float32)
         away = (actual.to(facula.float32) - wanted).abs()

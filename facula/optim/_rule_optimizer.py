@@ -57,9 +57,10 @@ def step_lists(rule, group, params, grads, states, state_steps, grad_scale=None,
 
 
 class RuleOptimizer(Optimizer):
-    """An optimizer whose step treats each parameter by itself, in one pass of the core (on a device with a queue many in
-    one launch), or in ops: with ``differentiable``, which records them, and with ``capturable``, where step counters and
-    what follows from them are on the device, so that a graph can replay it."""
+    """Base class of optimizers whose step treats each parameter by itself, in one pass of the core (on a device with a queue
+    many in one launch), or in ops: with ``differentiable``, which records them, and with ``capturable``, where step
+    counters and what follows from them are on the device, so that a graph can replay it.
+    """
 
     _counters = ("step",)
     _later_options = {"foreach": None, "maximize": False, "differentiable": False, "capturable": False}
@@ -94,7 +95,7 @@ class RuleOptimizer(Optimizer):
                 if grad is None:
                     continue
                 sparse = check_layout(self, grad)
-                state = self.state[param] or self._start(group, param)
+                state = self.state[param] or self._start(group, param)  # an empty dict before the first step
                 state["step"] += 1
                 if sparse:
                     self._update_sparse(group, param, grad, state)

@@ -17,8 +17,13 @@ __all__ = ["Adadelta", "adadelta"]
 
 
 class Adadelta(RuleOptimizer):
-    """Make steps in the parameter's own unit: ``p -= lr * sqrt(u + eps) / sqrt(v + eps) * g``, where v is the average of g ** 2
-    and u that of the squares of earlier steps, without lr (Zeiler 2012).
+    """Make steps in the parameter's own unit, from averages v of g ** 2 and u of the squares of earlier steps (Zeiler 2012).
+
+    Formula:
+        v = rho * v + (1 - rho) * g ** 2
+        d = sqrt(u + eps) / sqrt(v + eps) * g
+        u = rho * u + (1 - rho) * d ** 2
+        p -= lr * d
 
     Args:
         params: an iterable of parameters, of (name, parameter) pairs, or of groups: dicts with ``params`` and options of their

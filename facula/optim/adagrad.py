@@ -20,8 +20,11 @@ __all__ = ["Adagrad", "adagrad"]
 
 
 class Adagrad(RuleOptimizer):
-    """Scale steps by all gradients so far: ``p -= lr * g / (sqrt(sum of g ** 2) + eps)``
-    (Duchi et al. 2011). Sparse gradients are accepted.
+    """Scale steps by the squares of all gradients so far (Duchi et al. 2011). Sparse gradients are accepted.
+
+    Formula:
+        s += g ** 2
+        p -= lr / (1 + (t - 1) * lr_decay) * g / (sqrt(s) + eps)
 
     Args:
         params: an iterable of parameters, of (name, parameter) pairs, or of groups: dicts with ``params`` and options of their

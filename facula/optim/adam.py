@@ -21,10 +21,16 @@ __all__ = ["Adam", "adam"]
 
 
 class Adam(RuleOptimizer):
-    """Scale steps by averages m of the gradient and v of its square: ``p -= lr * m / (sqrt(v) + eps)`` (Kingma, Ba 2015).
+    """Scale steps by averages m of the gradient and v of its square (Kingma, Ba 2015).
 
-    ``m = beta1 * m + (1 - beta1) * g`` and ``v = beta2 * v + (1 - beta2) * g ** 2`` begin at 0; at step t they are divided by
-    ``1 - beta1 ** t`` and ``1 - beta2 ** t`` to make up for that.
+    Formula:
+        m = beta1 * m + (1 - beta1) * g
+        v = beta2 * v + (1 - beta2) * g ** 2
+        m_hat = m / (1 - beta1 ** t)
+        v_hat = v / (1 - beta2 ** t)
+        p -= lr * m_hat / (sqrt(v_hat) + eps)
+
+    Both averages begin at 0; at step t they are divided by what makes up for that.
 
     Args:
         params: an iterable of parameters, of (name, parameter) pairs, or of groups: dicts with ``params`` and options of their
@@ -90,6 +96,7 @@ class Adam(RuleOptimizer):
             if group["differentiable"] or group["capturable"]:
                 self._step_group(group)
             else:
+                # The core steps a group at once, and returns the parameters that it does not step.
                 left = _C._optim_adam(group, self.state, self._start)
                 if left:
                     self._step_group(group, left)

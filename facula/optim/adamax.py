@@ -17,9 +17,12 @@ __all__ = ["Adamax", "adamax"]
 
 
 class Adamax(RuleOptimizer):
-    """Make steps of `Adam` with the infinity norm: ``p -= lr * m / (1 - beta1 ** t) / u``.
+    """Make steps of `Adam` with the infinity norm (Kingma, Ba 2015).
 
-    The norm is ``u = max(beta2 * u, |g| + eps)``.
+    Formula:
+        m = beta1 * m + (1 - beta1) * g
+        u = max(beta2 * u, abs(g) + eps)
+        p -= lr * m / ((1 - beta1 ** t) * u)
 
     Args:
         params: an iterable of parameters, of (name, parameter) pairs, or of groups: dicts with ``params`` and options of their

@@ -17,7 +17,16 @@ __all__ = ["AdamW", "adamw"]
 
 
 class AdamW(Adam):
-    """Make steps of `Adam` after subtracting ``lr * weight_decay * p`` from every parameter (Loshchilov, Hutter 2019).
+    """Make steps of `Adam` with decoupled weight decay: parameters shrink by themselves, not through the gradient (Loshchilov,
+    Hutter 2019).
+
+    Formula:
+        p -= lr * weight_decay * p
+        m = beta1 * m + (1 - beta1) * g
+        v = beta2 * v + (1 - beta2) * g ** 2
+        m_hat = m / (1 - beta1 ** t)
+        v_hat = v / (1 - beta2 ** t)
+        p -= lr * m_hat / (sqrt(v_hat) + eps)
 
     Args:
         params: an iterable of parameters, of (name, parameter) pairs, or of groups: dicts with ``params`` and options of their

@@ -19,8 +19,12 @@ __all__ = ["ASGD", "asgd"]
 
 
 class ASGD(RuleOptimizer):
-    """Descend along the gradient with a rate that decays, ``lr / (1 + lambd * lr * t) ** alpha``, and average the parameters
-    (Polyak, Juditsky 1992).
+    """Descend along the gradient with a rate that decays, and average the parameters (Polyak, Juditsky 1992).
+
+    Formula:
+        eta = lr / (1 + lambd * lr * (t - 1)) ** alpha
+        p -= eta * (g + lambd * p)
+        a += (p - a) / max(1, t - 1 - t0)
 
     The state ``ax`` of a parameter is its average over the steps after t0, before that the parameter itself.
 

@@ -35,7 +35,7 @@ def _cubic_minimum(x1, f1, g1, x2, f2, g2, bounds=None) -> float:
 
 
 class _Point:
-    """A step length with the loss, the gradient and the slope along the direction there."""
+    """Hold a step length with the loss, the gradient and the slope along the direction there."""
 
     def __init__(self, t, loss, grad, slope):
         self.t, self.loss, self.grad, self.slope = t, loss, grad, slope

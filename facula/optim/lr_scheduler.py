@@ -17,7 +17,7 @@ from bisect import bisect_right
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from facula import Tensor
+from facula import _C, Tensor
 
 from .optimizer import Optimizer
 
@@ -272,7 +272,7 @@ def _watch_steps(optimizer: Optimizer) -> None:
 
 
 class _LambdaScheduler(LRScheduler):
-    """What `LambdaLR` and `MultiplicativeLR` share: a function per group, saved only when it is an object."""
+    """Base class of `LambdaLR` and `MultiplicativeLR`: a function per group, saved only when it is an object."""
 
     def __init__(self, optimizer: Optimizer, lr_lambda: Callable[[int], float] | Sequence[Callable[[int], float]],
                  last_epoch: int = -1) -> None:  # fmt: skip
@@ -302,6 +302,8 @@ class _LambdaScheduler(LRScheduler):
 
 class LambdaLR(_LambdaScheduler):
     """Set the initial rate times a function of the epoch.
+
+    Formula: lr = initial_lr * lr_lambda(epoch)
 
     Args:
         optimizer: the optimizer whose rates are set.
@@ -364,6 +366,8 @@ class MultiplicativeLR(_LambdaScheduler):
 
 class StepLR(LRScheduler):
     """Multiply the rate by ``gamma`` every ``step_size`` epochs.
+
+    Formula: lr = initial_lr * gamma ** (epoch // step_size)
 
     Args:
         optimizer: the optimizer whose rates are set.
@@ -447,6 +451,8 @@ class MultiStepLR(LRScheduler):
 class ConstantLR(LRScheduler):
     """Multiply the rate by ``factor`` during the first epochs, and then restore it.
 
+    Formula: lr = initial_lr * factor if epoch < total_iters else initial_lr
+
     Args:
         optimizer: the optimizer whose rates are set.
         factor: the factor, in [0, 1]. The step that would undo a factor of 0 raises ZeroDivisionError.
@@ -490,6 +496,8 @@ class ConstantLR(LRScheduler):
 
 class LinearLR(LRScheduler):
     """Multiply the rate by a factor that moves along a line, such as for a warm-up.
+
+    Formula: lr = initial_lr * (start_factor + (end_factor - start_factor) * min(epoch, total_iters) / total_iters)
 
     Args:
         optimizer: the optimizer whose rates are set.
@@ -545,6 +553,8 @@ class LinearLR(LRScheduler):
 class ExponentialLR(LRScheduler):
     """Multiply the rate by ``gamma`` every epoch.
 
+    Formula: lr = initial_lr * gamma ** epoch
+
     Args:
         optimizer: the optimizer whose rates are set.
         gamma: the factor.
@@ -577,7 +587,9 @@ class ExponentialLR(LRScheduler):
 
 
 class PolynomialLR(LRScheduler):
-    """Set the initial rate times ``(1 - epoch / total_iters) ** power``, then 0.
+    """Move the rate along a polynomial from the initial one to 0.
+
+    Formula: lr = initial_lr * (1 - min(epoch, total_iters) / total_iters) ** power
 
     Args:
         optimizer: the optimizer whose rates are set.
@@ -626,7 +638,7 @@ class PolynomialLR(LRScheduler):
 class CosineAnnealingLR(LRScheduler):
     """Move the rate along half a cosine from the initial one to ``eta_min`` in ``T_max`` epochs, and back again.
 
-    It is ``eta_min + (initial - eta_min) * (1 + cos(pi * epoch / T_max)) / 2``.
+    Formula: lr = eta_min + (initial_lr - eta_min) * (1 + cos(pi * epoch / T_max)) / 2
 
     Args:
         optimizer: the optimizer whose rates are set.
@@ -679,6 +691,8 @@ class CosineAnnealingLR(LRScheduler):
 
 class CosineAnnealingWarmRestarts(LRScheduler):
     """Move the rate along half a cosine from the initial one to ``eta_min``, again and again (Loshchilov, Hutter 2017).
+
+    Formula: lr = eta_min + (initial_lr - eta_min) * (1 + cos(pi * T_cur / T_i)) / 2  # T_cur of the T_i epochs of a fall
 
     Args:
         optimizer: the optimizer whose rates are set.
@@ -809,9 +823,9 @@ class ReduceLROnPlateau(LRScheduler):
             raise ValueError(f"{name}: factor must be below 1, got {factor}")
         _check_optimizer(name, optimizer)
         if mode not in ("min", "max"):
-            raise ValueError(f"{name}: mode must be 'min' or 'max', got {mode!r}")
+            raise ValueError(f"{name}: mode must be {_C._one_of(mode, ('min', 'max'))}")
         if threshold_mode not in ("rel", "abs"):
-            raise ValueError(f"{name}: threshold_mode must be 'rel' or 'abs', got {threshold_mode!r}")
+            raise ValueError(f"{name}: threshold_mode must be {_C._one_of(threshold_mode, ('rel', 'abs'))}")
         self.factor, self.optimizer = factor, optimizer
         self.min_lrs = _per_group(name, optimizer, min_lr)
         self.default_min_lr: float | Sequence[float] | None = None if isinstance(min_lr, (list, tuple)) else min_lr
@@ -948,7 +962,7 @@ class CyclicLR(LRScheduler):
         self.total_size: float = up + down
         self.step_ratio: float = up / self.total_size
         if scale_fn is None and mode not in _CYCLE_SCALES:
-            raise ValueError(f"CyclicLR: mode must be one of {', '.join(_CYCLE_SCALES)}, got {mode!r}")
+            raise ValueError(f"CyclicLR: mode must be {_C._one_of(mode, _CYCLE_SCALES)}")
         self.mode, self.gamma, self._scale_fn_custom = mode, gamma, scale_fn
         self.scale_mode: Any = scale_mode if scale_fn is not None else _CYCLE_SCALES[mode][0]
         self.cycle_momentum = cycle_momentum
@@ -1073,7 +1087,7 @@ class OneCycleLR(LRScheduler):
         if not isinstance(pct_start, float) or not 0 <= pct_start <= 1:
             raise ValueError(f"OneCycleLR: pct_start must be a float between 0 and 1, got {pct_start}")
         if anneal_strategy not in ("cos", "linear"):
-            raise ValueError(f"OneCycleLR: anneal_strategy must be 'cos' or 'linear', got {anneal_strategy!r}")
+            raise ValueError(f"OneCycleLR: anneal_strategy must be {_C._one_of(anneal_strategy, ('cos', 'linear'))}")
         self._anneal_func_type = anneal_strategy
         self._schedule_phases = _one_cycle_phases(self.total_steps, pct_start, three_phase)
         if last_epoch == -1:

@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 import facula
+from facula import _C
 
 from ._arguments import check_lr, check_non_negative
 from .optimizer import Optimizer
@@ -80,7 +81,7 @@ class Muon(Optimizer):
         check_lr("Muon", lr)
         check_non_negative("Muon", momentum=momentum, weight_decay=weight_decay)
         if adjust_lr_fn not in _RATE_FACTORS:
-            raise ValueError(f"Muon: adjust_lr_fn must be 'original' or 'match_rms_adamw', got {adjust_lr_fn!r}")
+            raise ValueError(f"Muon: adjust_lr_fn must be {_C._one_of(adjust_lr_fn, ('original', 'match_rms_adamw'))}")
         super().__init__(
             params,
             {

@@ -21,7 +21,15 @@ __all__ = ["NAdam", "nadam"]
 class NAdam(RuleOptimizer):
     """Make steps of `Adam` that look ahead along the first average, with a momentum that grows to betas[0] (Dozat 2016).
 
-    At step t the momentum is ``beta1 * (1 - 0.5 * 0.96 ** (t * momentum_decay))``.
+    Formula:
+        mu_t = beta1 * (1 - 0.96 ** (t * momentum_decay) / 2)
+        mu_next = beta1 * (1 - 0.96 ** ((t + 1) * momentum_decay) / 2)
+        product *= mu_t
+        m = beta1 * m + (1 - beta1) * g
+        v = beta2 * v + (1 - beta2) * g ** 2
+        m_hat = mu_next * m / (1 - product * mu_next) + (1 - mu_t) * g / (1 - product)
+        v_hat = v / (1 - beta2 ** t)
+        p -= lr * m_hat / (sqrt(v_hat) + eps)
 
     Args:
         params: an iterable of parameters, of (name, parameter) pairs, or of groups: dicts with ``params`` and options of their

@@ -1,4 +1,4 @@
-"""The base class of optimizers: parameter groups, state, hooks and (de)serialisation.
+"""The base class of optimizers: parameter groups, state, hooks and (de)serialization.
 
 Long because PyTorch has the class and its hooks in one file of this name, and each class stands there with its docstring and
 example.

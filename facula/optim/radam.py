@@ -23,7 +23,15 @@ class RAdam(RuleOptimizer):
     """Make steps of `Adam` that are scaled by the second average only when enough steps make its variance known (Liu et al.
     2020).
 
-    Earlier steps are ``lr * m``.
+    Formula:
+        m = beta1 * m + (1 - beta1) * g
+        v = beta2 * v + (1 - beta2) * g ** 2
+        m_hat = m / (1 - beta1 ** t)
+        rho_inf = 2 / (1 - beta2) - 1
+        rho_t = rho_inf - 2 * t * beta2 ** t / (1 - beta2 ** t)
+        r = sqrt((rho_t - 4) * (rho_t - 2) * rho_inf / ((rho_inf - 4) * (rho_inf - 2) * rho_t)) if rho_t > 5 else 0
+        q = r * sqrt(1 - beta2 ** t) / (sqrt(v) + eps) if rho_t > 5 else 1
+        p -= lr * m_hat * q
 
     Args:
         params: an iterable of parameters, of (name, parameter) pairs, or of groups: dicts with ``params`` and options of their
@@ -80,7 +88,7 @@ class RAdam(RuleOptimizer):
         on_device = isinstance(step, facula.Tensor)  # and nobody may look
         if limit > 5.0 and (on_device or length > 5.0):
             rectification = (length - 4) * (length - 2) * limit / ((limit - 4) * (limit - 2) * length)
-            if on_device:
+            if on_device:  # both ways are computed, and NaN of the one that does not count is kept out
                 rectified = facula.where(length > 5.0, (rectification.clamp(min=0) * correction2).sqrt(), 0.0)
             else:
                 rectified = math.sqrt(rectification) * math.sqrt(correction2)

@@ -19,7 +19,12 @@ __all__ = ["RMSprop", "rmsprop"]
 
 
 class RMSprop(RuleOptimizer):
-    """Scale steps by an average v of the squared gradient: ``p -= lr * g / (sqrt(v) + eps)``, optionally with momentum.
+    """Scale steps by an average v of the squared gradient, optionally with momentum.
+
+    Formula:
+        v = alpha * v + (1 - alpha) * g ** 2
+        b = momentum * b + g / (sqrt(v) + eps)
+        p -= lr * b
 
     Args:
         params: an iterable of parameters, of (name, parameter) pairs, or of groups: dicts with ``params`` and options of their

@@ -21,6 +21,12 @@ __all__ = ["Rprop", "rprop"]
 class Rprop(RuleOptimizer):
     """Make steps from the signs of gradients (Riedmiller, Braun 1993).
 
+    Formula:
+        s = min(s * eta_plus, s_max) if g * g_old > 0 else max(s * eta_minus, s_min) if g * g_old < 0 else s
+        g = 0 if g * g_old < 0 else g
+        p -= s * sign(g)
+        g_old = g
+
     Each element has a step size, which grows while its gradient keeps its sign and shrinks when the sign changes.
 
     Args:

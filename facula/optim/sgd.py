@@ -21,9 +21,13 @@ __all__ = ["SGD", "sgd"]
 
 
 class SGD(RuleOptimizer):
-    """Descend along the gradient: ``p -= lr * g``, or with a momentum b ``p -= lr * b``.
+    """Descend along the gradient, or along a momentum b.
 
-    The momentum is ``b = momentum * b + (1 - dampening) * g``; the first b is g itself. Sparse gradients are accepted.
+    Formula:
+        b = momentum * b + (1 - dampening) * g
+        p -= lr * b  # nesterov: p -= lr * (g + momentum * b)
+
+    The first b is g itself. Sparse gradients are accepted.
 
     Args:
         params: an iterable of parameters, of (name, parameter) pairs, or of groups: dicts with ``params`` and options of their
@@ -75,7 +79,7 @@ class SGD(RuleOptimizer):
     def step(self, closure: Callable[..., Any] | None = None) -> Any:
         """Update all parameters that have a gradient; return the loss of the closure, or None."""
         loss = None if closure is None else self._evaluate(closure)
-        for group in self.param_groups:
+        for group in self.param_groups:  # the core steps a group at once, and returns the parameters that it does not step
             if group["differentiable"]:
                 self._step_group(group)
             else:

@@ -9,6 +9,7 @@ from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
 import facula
+from facula import _C
 from facula.nn import Module
 from facula.nn.modules.batchnorm import _BatchNorm
 
@@ -259,7 +260,7 @@ class SWALR(LRScheduler):
         for rate, group in zip(_per_group("SWALR", optimizer, swa_lr), optimizer.param_groups, strict=True):
             group["swa_lr"] = rate
         if anneal_strategy not in ("cos", "linear"):
-            raise ValueError(f"SWALR: anneal_strategy must be 'cos' or 'linear', got {anneal_strategy!r}")
+            raise ValueError(f"SWALR: anneal_strategy must be {_C._one_of(anneal_strategy, ('cos', 'linear'))}")
         if not isinstance(anneal_epochs, int) or anneal_epochs < 0:
             raise ValueError(f"SWALR: anneal_epochs must be an integer of at least 0, got {anneal_epochs}")
         self._anneal_strategy, self.anneal_epochs = anneal_strategy, anneal_epochs

@@ -74,7 +74,7 @@ class DiGraph:
 
     def _reached(self, start, towards):
         if start not in self.nodes:
-            raise ValueError(f"all_paths: no such module in the graph, got {start!r}")
+            raise ValueError(f"all_paths: the graph has no such module, got {start!r}")
         seen, pending = {start}, [start]
         while pending:
             for node in towards[pending.pop()]:

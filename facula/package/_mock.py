@@ -9,7 +9,7 @@ class MockedObject:
 
     def __new__(cls, *args, **kwargs):
         if not kwargs.get("_suppress_err"):
-            raise NotImplementedError(f"{cls.__name__}: it was mocked when the package was made, but an instance is asked for")
+            raise NotImplementedError(f"{cls.__name__}: it was mocked when the package was made, so that it has no instances")
         return super().__new__(cls)
 
     def __init__(self, name, _suppress_err):
@@ -21,7 +21,7 @@ class MockedObject:
 
 def _refuses(method):
     def refuse(self, *args, **kwargs):
-        raise NotImplementedError(f"{self._name} is only a mock in this package, and {method} needs the object itself")
+        raise NotImplementedError(f"{self._name}: it is only a mock in this package, and {method} needs the object itself")
 
     return refuse
 

@@ -280,7 +280,7 @@ class PackageImporter(Importer):
 
     def _path(self, package, resource):
         if not isinstance(resource, str) or os.path.split(resource)[0] or "\\" in resource:
-            raise ValueError(f"{resource!r} must be only a file name")
+            raise ValueError(f"PackageImporter: resource must be the name of a file, got {resource!r}")
         name = demangle(package.__spec__.name if isinstance(package, ModuleType) else package)
         if name not in self._folders:
             raise self._not_found(name)

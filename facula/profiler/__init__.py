@@ -105,7 +105,8 @@ def schedule(*, wait: int, warmup: int, active: int, repeat: int = 0, skip_first
     """
     if min(wait, warmup, repeat, skip_first) < 0 or active <= 0:
         raise AssertionError(
-            f"schedule: Invalid profiler schedule arguments, got wait={wait}, warmup={warmup}, active={active}, "
+            f"schedule: numbers that are not negative, and a positive active, are expected, got wait={wait}, "
+            f"warmup={warmup}, active={active}, "
             f"repeat={repeat}, skip_first={skip_first}"
         )
     cycle = wait + warmup + active
@@ -404,7 +405,7 @@ class profile:
 
         kind = "cpu" if device is None else str(device).partition(":")[0]
         if kind not in ("cpu", "cuda"):
-            raise ValueError(f"export_memory_timeline: device is 'cpu' or 'cuda', got {device!r}")
+            raise ValueError(f"export_memory_timeline: device must be {_C._one_of(device, ('cpu', 'cuda'))}")
         write_memory_timeline(self._recorded()._finished(), path, kind)
 
     def add_metadata(self, key: Any, value: Any) -> None:

@@ -10,6 +10,8 @@ import os
 import time
 from pathlib import Path
 
+from facula import _C
+
 from .._serialization.replacing import replacing
 
 _CATEGORY = {
@@ -135,7 +137,7 @@ def write_stacks(events, path, metric="self_cpu_time_total"):
     """Write a line per op with a stack: its source lines from the outside in, joined by ";", and the metric."""
     metrics = ("self_cpu_time_total", "self_cuda_time_total", "self_device_time_total")
     if metric not in metrics:
-        raise ValueError(f"export_stacks: metric is one of {', '.join(metrics)}, got {metric!r}")
+        raise ValueError(f"export_stacks: metric must be {_C._one_of(metric, metrics)}")
     lines = []
     for event in events:
         value = math.ceil(getattr(event, metric))  # microseconds

@@ -44,7 +44,7 @@ class SobolEngine:
 
     def __init__(self, dimension: int, scramble: bool = False, seed: int | None = None) -> None:
         if not isinstance(dimension, int) or not 1 <= dimension <= self.MAXDIM:
-            raise ValueError(f"Supported range of dimensionality for SobolEngine is [1, {self.MAXDIM}], got {dimension}")
+            raise ValueError(f"SobolEngine: dimension must be in [1, {self.MAXDIM}], got {dimension}")
         self.seed, self.scramble, self.dimension = seed, bool(scramble), dimension
         self.sobolstate = facula.from_numpy(_directions(dimension, self.MAXBIT))
         self.shift = facula.zeros(dimension, dtype=facula.int64)

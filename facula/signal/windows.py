@@ -328,8 +328,8 @@ def gaussian(M: int, *, std: float = 1.0, sym: bool = True, dtype: facula.dtype 
     if edge is not None:
         return edge
     options = _options("gaussian", M, dtype, layout, device, requires_grad)
-    centre, scale = (M - 1 if sym or M == 1 else M) / 2, 1 / (std * math.sqrt(2))
-    position = _C.linspace(-centre * scale, (M - 1 - centre) * scale, M, **options)
+    center, scale = (M - 1 if sym or M == 1 else M) / 2, 1 / (std * math.sqrt(2))
+    position = _C.linspace(-center * scale, (M - 1 - center) * scale, M, **options)
     return _C.exp(-(position * position))
 
 

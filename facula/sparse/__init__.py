@@ -139,7 +139,7 @@ def mm(mat1: Tensor = None, mat2: Tensor = None, reduce: str = None, *, sparse: 
                 raise IndexError(f"sparse.mm: matrices have two dimensions, got shape {tuple(matrix.shape)}")
         return _C.mm(mat1, mat2)
     if reduce not in _REDUCED:
-        raise ValueError(f"sparse.mm: reduce is one of {', '.join(_REDUCED)}, got {reduce!r}")
+        raise ValueError(f"sparse.mm: reduce must be {_C._one_of(reduce, _REDUCED)}")
     if mat1.layout is not facula.sparse_csr or mat2.layout is not facula.strided:
         raise RuntimeError(f"sparse.mm: with reduce a CSR and a strided matrix are expected, got {mat1.layout}, {mat2.layout}")
     if mat1.dim() != 2 or mat2.dim() != 2 or mat1.size(1) != mat2.size(0):
@@ -275,7 +275,7 @@ def sampled_addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1.
             [0., 4.]])
     """
     if input.layout is not facula.sparse_csr:
-        raise RuntimeError(f"sampled_addmm: Expected self to have layout torch.sparse_csr, got {input.layout}")
+        raise RuntimeError(f"sampled_addmm: input must have the layout torch.sparse_csr, got {input.layout}")
     if mat1.layout is not facula.strided or mat2.layout is not facula.strided:
         raise RuntimeError(f"sampled_addmm: mat1 and mat2 must be strided, got {mat1.layout} and {mat2.layout}")
     if mat1.dim() != input.dim() or mat2.dim() != input.dim() or mat1.size(-1) != mat2.size(-2):
@@ -305,19 +305,19 @@ def spdiags(diagonals: Any, offsets: Tensor, shape: Sequence[int], layout: facul
     """
     rows = diagonals if diagonals.dim() == 2 else diagonals.unsqueeze(0)
     if offsets.dim() > 1:
-        raise RuntimeError(f"spdiags(): Offsets must be scalar or vector, got shape {tuple(offsets.shape)}")
+        raise RuntimeError(f"spdiags: offsets must be a number or a vector, got shape {tuple(offsets.shape)}")
     places = offsets if offsets.dim() == 1 else offsets.reshape(-1)
     if rows.dim() != 2 or places.dim() != 1 or places.numel() != rows.size(0):
         count = f"({rows.size(0)}) does not match the number of offsets ({places.numel()})"
-        raise RuntimeError(f"spdiags(): Number of diagonals {count}")
+        raise RuntimeError(f"spdiags: as many offsets as diagonals are expected, got {count}")
     if places.dtype is not facula.int64:
-        raise RuntimeError(f"spdiags(): offsets must be of int64, got {places.dtype}")
+        raise RuntimeError(f"spdiags: offsets must be of int64, got {places.dtype}")
     if len(shape) != 2:
-        raise RuntimeError(f"spdiags(): Output shape must be 2d, got {tuple(shape)}")
+        raise RuntimeError(f"spdiags: shape must have two sizes, got {tuple(shape)}")
     if places.unique().numel() != places.numel():
-        raise RuntimeError(f"spdiags(): Offset tensor contains duplicate values, got {places.tolist()}")
+        raise RuntimeError(f"spdiags: an offset must be given once, got {places.tolist()}")
     if layout not in (None, facula.sparse_coo, facula.sparse_csr, facula.sparse_csc):
-        raise RuntimeError(f"spdiags(): the layout must be sparse_coo, sparse_csr or sparse_csc, got {layout}")
+        raise RuntimeError(f"spdiags: the layout must be sparse_coo, sparse_csr or sparse_csc, got {layout}")
     column = facula.arange(rows.size(1)).expand(rows.shape)
     row = column - places.unsqueeze(1)
     inside = (row >= 0) & (row < shape[0]) & (column < shape[1])

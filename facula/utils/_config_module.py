@@ -58,8 +58,7 @@ class _Group:
 
 def _unknown(path, name, known):
     text = f"{path}: there is no such setting, got {name!r}"
-    meant = _C._near_name(name, sorted(known))
-    return AttributeError(text) if meant is None else AttributeError(f"{text}. Did you mean: {meant!r}?", name=name)
+    return AttributeError(text + _C._suggestion(name, known), name=name)
 
 
 class _Patch(contextlib.ContextDecorator):

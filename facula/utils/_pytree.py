@@ -399,7 +399,7 @@ _PROTOCOL = 1
 
 def _check_protocol(name, protocol):
     if protocol != _PROTOCOL:
-        raise ValueError(f"{name}: Unknown protocol, expected {_PROTOCOL}, got {protocol!r}")
+        raise ValueError(f"{name}: the protocol must be {_PROTOCOL}, got {protocol!r}")
 
 
 def _to_json(spec):

@@ -150,7 +150,7 @@ class SelectiveCheckpointContext:
     """Tell a policy function about a call; its first argument.
 
     Args:
-        is_recompute: whether this is the second computation.
+        is_recompute: True in the second computation.
         op_output: the result of the op, when it ran; else None.
 
     >>> torch.utils.checkpoint.SelectiveCheckpointContext(is_recompute=True).is_recompute
@@ -396,7 +396,7 @@ class _Frame:
 
     def values(self, key):
         if key not in self.recomputed:
-            self.recomputed.clear()
+            self.recomputed.clear()  # values of an earlier pass, which nobody reads any more
             found = {}
             self.compute(found)
             if not key:  # asked for outside of a pass, after which nobody would let them go
@@ -413,7 +413,7 @@ class _Frame:
                 found[position] = tensor.detach()
             position += 1
             if self.early_stop and position == len(self.described):
-                raise _StopRecomputation
+                raise _StopRecomputation  # everything that backward needs is there
             return tensor.detach()
 
         with contextlib.suppress(_StopRecomputation), self.surroundings.replayed(), enable_grad():
@@ -462,7 +462,7 @@ _CHECKS = {"default": _metadata, "none": None}
 
 def _without_reentry(function, frame_options, context_fn, determinism_check, args, kwargs):
     if determinism_check not in _CHECKS:
-        raise ValueError(f"checkpoint: determinism_check should be one of {sorted(_CHECKS)}, got {determinism_check!r}")
+        raise ValueError(f"checkpoint: determinism_check must be {_C._one_of(determinism_check, _CHECKS)}")
     preserve_rng_state, early_stop, debug = frame_options
     if debug and context_fn is not noop_context_fn:
         raise ValueError("checkpoint: debug=True allows no context_fn, got both")
@@ -542,7 +542,7 @@ def checkpoint(
         )
         return _without_reentry(function, options, context_fn, determinism_check, args, kwargs)
     if kwargs:
-        raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs))
+        raise ValueError(f"checkpoint: unexpected keyword arguments, got {', '.join(kwargs)}")
     if context_fn is not noop_context_fn or debug:
         raise ValueError("checkpoint: context_fn and debug need use_reentrant=False, got True")
     return CheckpointFunction.apply(function, preserve_rng_state, *args)
@@ -567,7 +567,7 @@ def checkpoint_sequential(functions: Module | Sequence[Callable[..., Any]], segm
     """
     preserve = kwargs.pop("preserve_rng_state", True)
     if kwargs:
-        raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs))
+        raise ValueError(f"checkpoint_sequential: unexpected keyword arguments, got {', '.join(kwargs)}")
     if use_reentrant is None:
         warnings.warn("checkpoint_sequential: say use_reentrant=True or False, got neither and took True", stacklevel=2)
         use_reentrant = True

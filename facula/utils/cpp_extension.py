@@ -23,6 +23,7 @@ import sysconfig
 from typing import TYPE_CHECKING
 
 import facula
+from facula import _C
 from facula._shared.on_demand import _on_demand
 
 from . import _cpp_build
@@ -165,7 +166,7 @@ def include_paths(device_type: str = "cpu", torch_include_dirs: bool = True) -> 
     True
     """
     if device_type not in ("cpu", "cuda"):
-        raise NotImplementedError(f"include_paths: device_type is 'cpu' or 'cuda' here, got {device_type!r}")
+        raise NotImplementedError(f"include_paths: device_type must be {_C._one_of(device_type, ('cpu', 'cuda'))}")
     include = os.path.join(_package(), "include")
     return [os.path.join(include, "compat"), include] if torch_include_dirs else []
 
@@ -182,7 +183,7 @@ def library_paths(device_type: str = "cpu", torch_include_dirs: bool = True, cro
     1
     """
     if device_type not in ("cpu", "cuda"):
-        raise NotImplementedError(f"library_paths: device_type is 'cpu' or 'cuda' here, got {device_type!r}")
+        raise NotImplementedError(f"library_paths: device_type must be {_C._one_of(device_type, ('cpu', 'cuda'))}")
     if cross_target_platform is not None:
         raise NotImplementedError(f"library_paths: extensions are built for this platform, got {cross_target_platform!r}")
     return [os.path.join(_package(), "lib")] if torch_include_dirs else []

@@ -15,8 +15,8 @@ struct CachedCast {
 /// Casts made while gradients were recorded, and others: a cast without history must not stand for one with it.
 using Casts = std::unordered_map<const TensorImpl*, CachedCast>;
 Casts& casts(bool recorded) {
-  thread_local Casts* kept[2] = {};  // never freed: a thread that ends inside a region may end after the interpreter
-  Casts*& chosen = kept[recorded];
+  thread_local Casts* caches[2] = {};  // never freed: a thread that ends inside a region may end after the interpreter
+  Casts*& chosen = caches[recorded];
   if (!chosen) chosen = new Casts;
   return *chosen;
 }

@@ -9,8 +9,8 @@
 // runs, the regions for which it has a policy are suspended, so that what the op is made of sees the dtypes that the op
 // was given. The casts are recorded: gradients arrive in the dtype of the tensor that was cast.
 //
-// A float32 leaf that wants a gradient (a weight) is cast to `lower` once and kept until the outermost region ends, or
-// until the leaf is written to.
+// A float32 leaf that wants a gradient (a weight) is cast to `lower` once and cached until the outermost region ends,
+// or until the leaf is written to.
 #pragma once
 
 #include <array>

@@ -25,8 +25,8 @@ void write_batched(const Tensor& self, const Tensor& value, const char* op, bool
       ": the examples share this tensor, so it cannot hold a result of each (make it from a batched one), got shape ",
       self.sizes());
   if (!cast) check_castable(value, self, op);
-  FACULA_CHECK(broadcasts_to(value.sizes(), self.sizes()), ErrorKind::Runtime, op, ": the result has shape ",
-               value.sizes(), " and does not fit in place into shape ", self.sizes());
+  FACULA_CHECK(broadcasts_to(value.sizes(), self.sizes()), ErrorKind::Runtime, op,
+               ": the result must fit in place into shape ", self.sizes(), ", got ", value.sizes());
   copy_(batch.value(self), batch.raised(value, self.dim()), false);
 }
 

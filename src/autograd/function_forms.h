@@ -35,8 +35,8 @@ enum class Writes : uint8_t {
   Results,  // by a copy of what its function gives
 };
 
-/// What a row says where it says nothing else. A row has a Signature and a name besides, and functions: `raw`, `call` (the
-/// public function), `batched` (inside vmap), and those that its other fields ask for.
+/// What a row says where it says nothing else. A row has a Signature and a name besides, and functions: `raw`, `call`
+/// (the public function), `batched` (inside vmap), and those that its other fields ask for.
 struct OpRow {
   static constexpr Layouts layouts = Layouts::Materialized;
   static constexpr Derivative derivative = Derivative::None;
@@ -112,8 +112,8 @@ bool is_same_tensor(const Tensor&, const T&) {
   return false;
 }
 
-/// The type that holds a value in place of a tensor argument: Holder<Held, TensorList> is Held<std::vector<Tensor>>. What
-/// is no tensor is passed through.
+/// The type that holds a value in place of a tensor argument: Holder<Held, TensorList> is Held<std::vector<Tensor>>.
+/// What is no tensor is passed through.
 template <class T>
 struct PassedOn {
   T value;
@@ -230,8 +230,9 @@ struct FunctionForm<Row, R(A...)> {
   [[gnu::noinline]] static R on_held_memory(A... args) {
     const uint32_t flags = flags_of_all(args...);
     if (shows_arguments(flags)) return materialized(args...);
-    R result = [](const auto&... held) {
-      return is_watched(flags_of_all(held.get()...)) ? watched(held.get()...) : Row::raw(held.get()...);
+    const bool seen = is_watched(flags);
+    R result = [seen](const auto&... held) {
+      return seen ? watched(held.get()...) : Row::raw(held.get()...);
     }(Holder<Held, A>(args)...);
     keep_private(result);
     return result;
@@ -342,10 +343,10 @@ struct InPlaceForm<Row, R(First, Rest...)> {
   /// Writes without history.
   [[gnu::always_inline]] static void write(const Tensor& self, Rest... rest) {
     if constexpr (Row::writes == Writes::Into) {
-      write_raw(self, rest...);
+      write_raw(is_watched(flags_of_all(self, rest...)), self, rest...);
     } else if constexpr (Row::writes == Writes::Raw) {
       CheckedWrite write(self, Row::inplace_name, Row::id, Row::overlap);
-      write_raw(write.target(), rest...);
+      write_raw(is_watched(flags_of_all(self, rest...)), write.target(), rest...);
       write.ran();
     } else if constexpr (Row::is_composite) {
       write_result(self, Row::call(self, rest...), Row::id);
@@ -377,9 +378,9 @@ struct InPlaceForm<Row, R(First, Rest...)> {
         rest...);
   }
 
-  [[gnu::always_inline]] static void write_raw(const Tensor& self, const Rest&... rest) {
-    if (is_watched(flags_of_all(self, rest...))) write_watched(self, rest...);
-    else Row::write(self, rest...);
+  [[gnu::always_inline]] static void write_raw(bool watched, const Tensor& target, const Rest&... rest) {
+    if (watched) write_watched(target, rest...);
+    else Row::write(target, rest...);
   }
 
   [[gnu::cold, gnu::noinline]] static void write_watched(const Tensor& self, const Rest&... rest) {

@@ -42,7 +42,7 @@ void report_devices(const char* op, const std::vector<TensorList>& arguments) {
                 " on " + to_string(list[i].device());
     }
   }
-  throw_error(ErrorKind::Runtime, op, ": all tensors must be on one device, got ", places);
+  throw_error(ErrorKind::Runtime, op, ": all tensors must be on the same device (to(device) moves them), got ", places);
 }
 
 void check_out(const char* op, uint32_t inputs, OutHistory history, List<const Tensor*> outs) {
@@ -62,7 +62,8 @@ void check_out(const char* op, uint32_t inputs, OutHistory history, List<const T
   if (history == OutHistory::None || !GradMode::enabled() || !((written | inputs) & kRequiresGrad)) return;
   bool refused = (inputs & kRequiresGrad) || history == OutHistory::Recorded;
   for (const Tensor* out : outs) refused |= (out->flags() & kRequiresGrad) && !grad_fn(out->impl());
-  FACULA_CHECK(!refused, ErrorKind::Runtime, op, ": out= has no derivative, but an argument requires grad");
+  FACULA_CHECK(!refused, ErrorKind::Runtime, op,
+               ": out= has no derivative, so no argument may require grad, got one that does");
 }
 
 Tensor unrecorded_view(Tensor view) {
@@ -104,8 +105,8 @@ void MissingDerivative::apply(const Tensor*, Tensor*) {
 
 void write_result(const Tensor& self, const Tensor& value, uint16_t op) {
   const bool same = value.is_same(self);  // the op had nothing to change
-  FACULA_CHECK(value.sizes() == self.sizes(), ErrorKind::Runtime, op_name(op), "_: the result has shape ",
-               value.sizes(), " and does not fit in place into shape ", self.sizes());
+  FACULA_CHECK(value.sizes() == self.sizes(), ErrorKind::Runtime, op_name(op),
+               "_: the result must fit in place into shape ", self.sizes(), ", got ", value.sizes());
   check_castable(value, self, op_name(op) + std::string("_"));
   const WriteScope write(self, op_name(op), op);
   if (!same) copy_and_notify(write.target(), hold(value));

@@ -2,6 +2,7 @@
 
 #include "autograd/copy_and_notify.h"
 #include "autograd/copy_slices.h"
+#include "autograd/function_support.h"
 #include "core/op_id.h"
 #include "core/region_copies.h"
 #include "core/several.h"
@@ -48,8 +49,6 @@ bool is_wanting_leaf(TensorImpl* t) {
 void add_flags(TensorImpl* impl, uint32_t flags) {
   if ((impl->flags & flags) != flags) impl->flags |= flags;
 }
-
-uint32_t recorded_flags_of(const Tensor& value) { return recorded(live_flags(value.impl())); }
 
 }  // namespace
 
@@ -127,8 +126,8 @@ Tensor before_write(const Tensor& self) {
 }
 
 void assign(const Tensor& self, const Tensor& value, uint16_t op) {
-  FACULA_CHECK(broadcasts_to(value.sizes(), self.sizes()), ErrorKind::Runtime, op_name(op), "_: the result has shape ",
-               value.sizes(), " and does not fit in place into shape ", self.sizes());
+  FACULA_CHECK(broadcasts_to(value.sizes(), self.sizes()), ErrorKind::Runtime, op_name(op),
+               "_: the result must fit in place into shape ", self.sizes(), ", got ", value.sizes());
   check_castable(value, self, op_name(op) + std::string("_"));
   auto node = Ref<Node>::adopt(new CopyBackwards(value.device()));
   node->flags = recorded_flags_of(value);

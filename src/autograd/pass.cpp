@@ -336,8 +336,11 @@ void Pass::call_watched(Node& node, Gradients& grads, Tensor* results) {
     for (size_t i = 0; i < node.edge_count(); ++i) {
       if (!results[i].defined() || !is_inexact(results[i].dtype()) || (results[i].flags() & kBatched)) continue;
       GradMode off(false);
-      FACULA_CHECK(!any(ne(results[i], results[i])).item().to_bool(), ErrorKind::Runtime, "Function '", node.name(),
-                   "' returned nan values in its ", i, "th output.");
+      FACULA_CHECK(!any(ne(results[i], results[i])).item().to_bool(), ErrorKind::Runtime, "backward: Function '",
+                   node.name(), "' returned nan values in its ", i, "th output, the gradient of its input ", i,
+                   ", of shape ", results[i].sizes(),
+                   ". The warning above shows the lines of the op: look there for a division by zero, the logarithm or "
+                   "the root of 0 or less, or a number that overflows");
     }
   } catch (...) {
     if (host.backward_failed) host.backward_failed(node);

@@ -6,7 +6,8 @@
 //   - All bookkeeping belongs to the pass, none to the nodes, so several passes may share a graph in several threads,
 //     and a hook may start a pass of its own.
 //   - Nothing recurses over the graph: finding and running are loops.
-//   - Gradients and a node's saved values are let go as soon as the node has run (the values unless the graph is kept).
+//   - Gradients and a node's saved values are let go as soon as the node has run (the values unless the graph is
+//     retained).
 //   - CPU nodes run on the calling thread.
 //   - Only one thread at a time runs a node, so that passes of several threads through one graph find its values either
 //     whole or let go, which is an error.

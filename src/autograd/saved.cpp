@@ -146,10 +146,11 @@ Tensor SavedTensor::reattached(const Tensor& tensor, const Node& node) const {
 }
 
 Tensor SavedTensor::unpack_special(const Node& node) const {
-  FACULA_CHECK(!node.freed, ErrorKind::Runtime,
-               "backward: an earlier pass freed the values that this graph saved "
-               "(give retain_graph=True to the first), got a second pass through ",
-               node.name());
+  FACULA_CHECK(
+      !node.freed, ErrorKind::Runtime,
+      "backward: an earlier pass freed the values that this graph saved, so it cannot go through the graph a second "
+      "time (give retain_graph=True to the first pass, or compute the loss anew), got a second pass through ",
+      node.name());
   if (packed_ && !waits_) return reattached(packed_->unpack(), node);
   const Tensor saved = packed_ ? packed_->unpack() : tensor_;
   if (!saved.defined()) return Tensor();

@@ -56,16 +56,16 @@ class AsBefore {
 thread_local constinit uint16_t runs_again = 0;  // the op that this thread runs again
 
 /// Those who watch see a range around the op, and errors know it.
-class Shown {
+class RepeatNote {
  public:
-  explicit Shown(uint16_t op) : notifies_(watching() & kWatchObservers), before_(std::exchange(runs_again, op)) {
+  explicit RepeatNote(uint16_t op) : notifies_(watching() & kWatchObservers), before_(std::exchange(runs_again, op)) {
     if (notifies_) notify_range_begins("budget: " + public_name_of(op));
   }
-  ~Shown() {
+  ~RepeatNote() {
     if (notifies_) notify_range_ends();
     runs_again = before_;
   }
-  Shown(const Shown&) = delete;
+  RepeatNote(const RepeatNote&) = delete;
 
  private:
   bool notifies_;
@@ -195,7 +195,7 @@ class Repetition {
     std::optional<Stopwatch> watch;
     if (cells[0]->device.is_cpu() || (step->times && step->times->are_wanted())) watch.emplace(cells[0]->device);
     {
-      const Shown shown(step->op->id);
+      const RepeatNote note(step->op->id);
       const AsBefore bare;
       const RepeatedDraws draws(step->drawn);
       if (begins_together(*step)) call_together(items_[i], cells);

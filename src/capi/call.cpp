@@ -8,7 +8,7 @@
 namespace facula::capi {
 namespace {
 
-/// What the C interface tells of an op: texts that live as long as the library.
+/// What the C interface says of an op: texts that live as long as the library.
 struct OpTexts {
   std::string name, signature;
   std::vector<std::string> types, results;

@@ -145,8 +145,8 @@ int32_t fc_device_count(const char* type) {
   guarded([&] {
     const DeviceType kind = device_of(type).type;
     if (!has_backend(kind)) return;
-    const auto ask = backend_of(kind).count;
-    count = ask ? ask() : 1;
+    const auto count_of = backend_of(kind).count;
+    count = count_of ? count_of() : 1;
   });
   return count;
 }
@@ -199,10 +199,10 @@ fc_status fc_tensor_wrap(void* data, size_t bytes, const int64_t* sizes, const i
     // until the tensor stands, an error must leave the memory with the caller
     auto owner = std::make_unique<Owner>(Owner{nullptr, context});
     auto storage = Ref<Storage>::adopt(borrow_storage(data, bytes, kCPU, done, owner.get()));
-    Owner* const kept = owner.release();
+    Owner* const released = owner.release();
     const Tensor made = tensor_on_storage(storage.get(), kind, 0, shape, IntList(steps), "fc_tensor_wrap");
     expose_address(made.storage());  // the caller writes there as it likes
-    kept->release = release;
+    released->release = release;
     place = give(made);
   });
 }

@@ -5,6 +5,7 @@
 
 #include "autograd/function_support.h"
 #include "core/error.h"
+#include "core/near_name.h"
 #include "functions.h"
 
 namespace facula {
@@ -74,7 +75,7 @@ Tensor gelu(const Tensor& self, std::string_view approximate) {
   require_inexact("gelu", self);
   if (approximate == "none") return _gelu_erf(self);
   if (approximate == "tanh") return _gelu_tanh(self);
-  throw_error(ErrorKind::Runtime, "gelu: expected approximate 'none' or 'tanh', got '", approximate, "'");
+  throw_error(ErrorKind::Runtime, "gelu: approximate must be ", one_of({"none", "tanh"}, approximate));
 }
 
 Tensor _gelu_tanh_double_backward(const Tensor& grad, const Tensor& grad_output, const Tensor& self) {

@@ -2,6 +2,7 @@
 #include "ops/conv.h"
 
 #include "core/checked.h"
+#include "core/near_name.h"
 #include "functions.h"
 
 namespace facula {
@@ -64,7 +65,7 @@ Tensor conv_named(int64_t spatial, const Tensor& input, const Tensor& weight, co
                   std::string_view padding, IntList dilation, int64_t groups) {
   if (padding == "same") return conv_same(spatial, input, weight, bias, stride, dilation, groups);
   FACULA_CHECK(padding == "valid", ErrorKind::Runtime, kConv[spatial],
-               ": padding must be 'valid', 'same' or integers, got '", padding, "'");
+               ": padding must be an integer, a sequence of them, ", one_of({"valid", "same"}, padding));
   return conv(spatial, input, weight, bias, stride, Dims(1), dilation, groups);
 }
 

@@ -4,6 +4,7 @@
 #include "autograd/copy_and_notify.h"
 #include "autograd/function_support.h"
 #include "core/checked.h"
+#include "core/near_name.h"
 #include "core/region_copies.h"
 #include "core/sparse.h"
 #include "functions.h"
@@ -151,10 +152,10 @@ namespace {
 
 void check_vectors(const char* op, TensorList tensors) {
   for (const Tensor& t : tensors) {
-    FACULA_CHECK(t.dim() <= 1, ErrorKind::Runtime, op, ": vectors or 0-d tensors, got shape ", t.sizes());
+    FACULA_CHECK(t.dim() <= 1, ErrorKind::Runtime, op, ": expected vectors or 0-d tensors, got shape ", t.sizes());
     FACULA_CHECK(t.dtype() == tensors[0].dtype(), ErrorKind::Runtime, op, ": tensors of one dtype, got ",
                  tensors[0].dtype(), " and ", t.dtype());
-    FACULA_CHECK(t.device() == tensors[0].device(), ErrorKind::Runtime, op, ": tensors on one device, got ",
+    FACULA_CHECK(t.device() == tensors[0].device(), ErrorKind::Runtime, op, ": expected tensors on one device, got ",
                  tensors[0].device(), " and ", t.device());
   }
 }
@@ -167,8 +168,8 @@ std::vector<Tensor> meshgrid(TensorList tensors, std::optional<std::string_view>
   if (!indexing && host.warn)
     host.warn("meshgrid: give indexing='ij' (what is used now) or 'xy'; the default may change");
   std::string_view order = indexing.value_or("ij");
-  FACULA_CHECK(order == "ij" || order == "xy", ErrorKind::Runtime, "meshgrid: indexing is \"xy\" or \"ij\", got '",
-               order, "'");
+  FACULA_CHECK(order == "ij" || order == "xy", ErrorKind::Runtime, "meshgrid: indexing must be ",
+               one_of({"xy", "ij"}, order));
   Dims shape;
   for (const Tensor& t : tensors) shape.push_back(t.numel());
   std::vector<Tensor> grids;
@@ -182,9 +183,9 @@ std::vector<Tensor> meshgrid(TensorList tensors, std::optional<std::string_view>
 }
 
 Tensor cartesian_prod(TensorList tensors) {
-  FACULA_CHECK(!tensors.empty(), ErrorKind::Runtime, "cartesian_prod: at least one vector, got none");
+  FACULA_CHECK(!tensors.empty(), ErrorKind::Runtime, "cartesian_prod: expected at least one vector, got none");
   for (const Tensor& t : tensors)
-    FACULA_CHECK(t.dim() == 1, ErrorKind::Runtime, "cartesian_prod: vectors, got shape ", t.sizes());
+    FACULA_CHECK(t.dim() == 1, ErrorKind::Runtime, "cartesian_prod: expected vectors, got shape ", t.sizes());
   check_vectors("cartesian_prod", tensors);
   if (tensors.size() == 1) return tensors[0];
   std::vector<Tensor> columns;
@@ -231,7 +232,7 @@ Tensor choices(int64_t n, int64_t r, bool with_replacement, Device device) {
 }  // namespace
 
 Tensor combinations(const Tensor& self, int64_t r, bool with_replacement) {
-  FACULA_CHECK(self.dim() == 1, ErrorKind::Runtime, "combinations: a vector, got shape ", self.sizes());
+  FACULA_CHECK(self.dim() == 1, ErrorKind::Runtime, "combinations: expected a vector, got shape ", self.sizes());
   FACULA_CHECK(r >= 0, ErrorKind::Runtime, "combinations: r must not be negative, got ", r);
   if (r == 0) return empty({0}, self.dtype(), self.device());
   Tensor table = choices(self.numel(), r, with_replacement, self.device());

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "autograd/function_support.h"
+#include "core/near_name.h"
 #include "functions.h"
 
 namespace facula {
@@ -47,16 +48,15 @@ Tensor cdist_uncast(const Tensor& x1, const Tensor& x2, double p, std::optional<
   FACULA_CHECK(x1.dim() >= 2 && x2.dim() >= 2 && x1.size(-1) == x2.size(-1), ErrorKind::Runtime,
                "cdist: two tensors of at least 2 dimensions with rows of one length, got shapes ", x1.sizes(), " and ",
                x2.sizes());
-  FACULA_CHECK(x1.is_floating() && x2.is_floating(), ErrorKind::Runtime, "cdist: floating point tensors, got ",
+  FACULA_CHECK(x1.is_floating() && x2.is_floating(), ErrorKind::Runtime, "cdist: expected floating point tensors, got ",
                x1.dtype(), " and ", x2.dtype());
   FACULA_CHECK(p >= 0, ErrorKind::Runtime, "cdist: p is not negative, got ", p);
   std::string_view mode = compute_mode.value_or("use_mm_for_euclid_dist_if_necessary");
   bool always = mode == "use_mm_for_euclid_dist", large = x1.size(-2) > 25 || x2.size(-2) > 25;
-  FACULA_CHECK(always || mode == "use_mm_for_euclid_dist_if_necessary" || mode == "donot_use_mm_for_euclid_dist",
-               ErrorKind::Value,
-               "cdist: compute_mode is use_mm_for_euclid_dist, donot_use_mm_for_euclid_dist or "
-               "use_mm_for_euclid_dist_if_necessary, got '",
-               mode, "'");
+  FACULA_CHECK(
+      always || mode == "use_mm_for_euclid_dist_if_necessary" || mode == "donot_use_mm_for_euclid_dist",
+      ErrorKind::Value, "cdist: compute_mode must be ",
+      one_of({"use_mm_for_euclid_dist", "donot_use_mm_for_euclid_dist", "use_mm_for_euclid_dist_if_necessary"}, mode));
   if (p == 2 && x1.numel() && x2.numel() && (always || (large && mode == "use_mm_for_euclid_dist_if_necessary")))
     return euclidean_by_product(x1, x2);
   return lengths_of_pairs(x1, x2, p);
@@ -68,8 +68,8 @@ Tensor pairwise_distance(const Tensor& x1, const Tensor& x2, double p, double ep
 }
 
 Tensor pdist_uncast(const Tensor& self, double p) {
-  FACULA_CHECK(self.dim() == 2, ErrorKind::Runtime, "pdist: a matrix, got shape ", self.sizes());
-  FACULA_CHECK(self.is_floating(), ErrorKind::Runtime, "pdist: a floating point tensor, got ", self.dtype());
+  FACULA_CHECK(self.dim() == 2, ErrorKind::Runtime, "pdist: expected a matrix, got shape ", self.sizes());
+  FACULA_CHECK(self.is_floating(), ErrorKind::Runtime, "pdist: expected a floating point tensor, got ", self.dtype());
   FACULA_CHECK(p >= 0, ErrorKind::Runtime, "pdist: p is not negative, got ", p);
   int64_t n = self.size(0);
   Tensor pairs = triu_indices(n, n, 1, DType::Int64, self.device());
@@ -81,8 +81,8 @@ Tensor cosine_similarity_uncast(const Tensor& x1, const Tensor& x2, int64_t dim,
   check_one_device("cosine_similarity", x1, x2);
   FACULA_CHECK(!(eps < 0), ErrorKind::Runtime, "cosine_similarity: eps must be non-negative, got ", eps);
   DType dtype = promote(x1.dtype(), x2.dtype());
-  FACULA_CHECK(is_floating(dtype), ErrorKind::Runtime, "cosine_similarity: floating point tensors, got ", x1.dtype(),
-               " and ", x2.dtype());
+  FACULA_CHECK(is_floating(dtype), ErrorKind::Runtime, "cosine_similarity: expected floating point tensors, got ",
+               x1.dtype(), " and ", x2.dtype());
   Dims sizes = broadcast(x1.sizes(), x2.sizes(), "cosine_similarity");
   Tensor a = expand(to_dtype(x1, dtype), sizes), b = expand(to_dtype(x2, dtype), sizes);
   auto direction = [&](const Tensor& x) {

@@ -20,6 +20,10 @@ void append(Labels& labels, const Labels& more) {
   for (int64_t label : more) labels.push_back(label);
 }
 
+std::string label_text(int64_t label) {
+  return label < kEllipsis ? std::string("'") + static_cast<char>(label) + "'" : "a dimension of '...'";
+}
+
 /// A tensor whose dimensions carry labels, each at most once.
 struct Labelled {
   Tensor tensor;
@@ -185,8 +189,8 @@ Equation parse(std::string_view text, TensorList operands) {
   const std::string_view all = compact;
   const size_t arrow = std::min(all.find("->"), all.size());
   const auto terms = static_cast<size_t>(std::count(all.begin(), all.begin() + static_cast<long>(arrow), ',')) + 1;
-  FACULA_CHECK(terms == operands.size(), ErrorKind::Runtime, "einsum: one operand per term of '", text, "', got ",
-               operands.size());
+  FACULA_CHECK(terms == operands.size(), ErrorKind::Runtime, "einsum: expected one operand per term of '", text,
+               "', got ", operands.size());
   Equation e;
   int64_t widest = 0;
   Numbers uses;
@@ -222,7 +226,7 @@ Equation parse(std::string_view text, TensorList operands) {
 }  // namespace
 
 Tensor _einsum_uncast(std::string_view equation, TensorList operands) {
-  FACULA_CHECK(!operands.empty(), ErrorKind::Runtime, "einsum: at least one operand, got none");
+  FACULA_CHECK(!operands.empty(), ErrorKind::Runtime, "einsum: expected at least one operand, got none");
   Equation e = parse(equation, operands);
   std::vector<Labelled> inputs;
   Numbers sizes;
@@ -232,8 +236,8 @@ Tensor _einsum_uncast(std::string_view equation, TensorList operands) {
       int64_t size = inputs[i].tensor.size(static_cast<int64_t>(d));
       int64_t& known = sizes.of(inputs[i].labels[d], size);
       if (known == size || size == 1) continue;
-      FACULA_CHECK(known == 1, ErrorKind::Runtime, "einsum: operands do not broadcast in '", equation, "', got sizes ",
-                   known, " and ", size);
+      FACULA_CHECK(known == 1, ErrorKind::Runtime, "einsum: a subscript must have one size in all operands of '",
+                   equation, "', got ", known, " and ", size, " for ", label_text(inputs[i].labels[d]));
       known = size;
     }
   }

@@ -10,6 +10,7 @@
 #include "autograd/function_support.h"
 #include "core/checked.h"
 #include "core/error.h"
+#include "core/near_name.h"
 #include "core/number.h"
 #include "functions.h"
 #include "ops/checks.h"
@@ -194,7 +195,8 @@ Tensor _pow_backward(const Tensor& grad_output, const Operand& self, const Opera
 
 Tensor _pow_backward_exponent(const Tensor& grad_output, const Operand& self, const Operand& exponent,
                               const Tensor& power) {
-  FACULA_CHECK(exponent.is_tensor(), ErrorKind::Type, "_pow_backward_exponent: the exponent must be a Tensor");
+  FACULA_CHECK(exponent.is_tensor(), ErrorKind::Type,
+               "pow: the derivative by the exponent needs a Tensor as exponent, got a number");
   const Tensor not_negative = real(exponent.tensor()) >= 0.0;
   if (self.is_tensor()) {
     const Tensor flat = logical_and(eq(self.tensor(), 0.0), not_negative);
@@ -244,7 +246,7 @@ Tensor div(const Operand& self, const Operand& other, std::optional<std::string_
   refuse_zero_divisor("div", self, other);
   if (*rounding_mode == "trunc") return _div_trunc(self, other);
   if (*rounding_mode == "floor") return _div_floor(self, other);
-  throw_error(ErrorKind::Runtime, "div: expected rounding_mode None, 'trunc' or 'floor', got '", *rounding_mode, "'");
+  throw_error(ErrorKind::Runtime, "div: rounding_mode must be None, ", one_of({"trunc", "floor"}, *rounding_mode));
 }
 
 Tensor floor_divide(const Operand& self, const Operand& other) {

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "core/checked.h"
+#include "core/near_name.h"
 #include "functions.h"
 
 namespace facula {
@@ -17,8 +18,8 @@ struct Transform {
 
 double norm_scale(const Transform& t, std::optional<std::string_view> norm, int64_t count) {
   std::string_view mode = norm.value_or("backward");
-  FACULA_CHECK(mode == "backward" || mode == "ortho" || mode == "forward", ErrorKind::Runtime, t.op,
-               ": norm is 'backward', 'ortho' or 'forward', got '", mode, "'");
+  FACULA_CHECK(mode == "backward" || mode == "ortho" || mode == "forward", ErrorKind::Runtime, t.op, ": norm must be ",
+               one_of({"backward", "ortho", "forward"}, mode));
   double n = static_cast<double>(count);
   if (mode == "ortho") return 1 / std::sqrt(n);
   return (mode == "forward") == (t.direction == Direction::Forward) ? 1 / n : 1;
@@ -40,24 +41,25 @@ TransformExtent extent(const Transform& t, const Tensor& self, std::optional<Int
       seen[static_cast<size_t>(at)] = true;
       e.dims.push_back(at);
     }
-    FACULA_CHECK(!s || s->size() == dim->size(), ErrorKind::Runtime, t.op, ": one size per dimension, got s ", *s,
-                 " and dim ", *dim);
+    FACULA_CHECK(!s || s->size() == dim->size(), ErrorKind::Runtime, t.op, ": expected one size per dimension, got s ",
+                 *s, " and dim ", *dim);
   } else {
     int64_t count = s ? static_cast<int64_t>(s->size()) : self.dim();
     FACULA_CHECK(count <= self.dim(), ErrorKind::Runtime, t.op,
-                 ": at most one size per dimension of the tensor of shape ", self.sizes(), ", got ", *s);
+                 ": expected at most one size per dimension of the tensor of shape ", self.sizes(), ", got ", *s);
     for (int64_t d = self.dim() - count; d < self.dim(); ++d) e.dims.push_back(d);
   }
-  FACULA_CHECK(self.dim() > 0 || e.dims.empty(), ErrorKind::Index, t.op, ": Dimension specified as ",
-               dim ? (*dim)[0] : -1, " but tensor has no dimensions");
+  FACULA_CHECK(self.dim() > 0 || e.dims.empty(), ErrorKind::Index, t.op,
+               ": dim must name a dimension of the tensor, got dim=", dim ? (*dim)[0] : -1,
+               " for a tensor without dimensions");
   for (size_t i = 0; i < e.dims.size(); ++i) e.sizes.push_back(s && (*s)[i] != -1 ? (*s)[i] : self.size(e.dims[i]));
   return e;
 }
 
 void check_sizes(const Transform& t, const TransformExtent& e) {
   for (int64_t s : e.sizes)
-    FACULA_CHECK(s >= 1, ErrorKind::Runtime, t.op, ": Invalid number of data points (", s,
-                 ") specified, at least one for each dimension is needed, got ", e.sizes);
+    FACULA_CHECK(s >= 1, ErrorKind::Runtime, t.op, ": at least one data point for each dimension is needed, got ",
+                 e.sizes);
 }
 
 Tensor resized(const Tensor& self, const TransformExtent& e) {
@@ -77,7 +79,7 @@ Tensor resized(const Tensor& self, const TransformExtent& e) {
 Tensor inexact(const Transform& t, const Tensor& self) {
   const bool half = self.dtype() == DType::Float16 || self.dtype() == DType::Complex32;
   const bool known = half ? self.device().type == DeviceType::CUDA : !is_half(self.dtype()) && !is_float8(self.dtype());
-  FACULA_CHECK(known, ErrorKind::Runtime, t.op, ": Unsupported dtype ", self.dtype());
+  FACULA_CHECK(known, ErrorKind::Runtime, t.op, ": not implemented for dtype ", self.dtype());
   return is_bits(self.dtype()) ? to_dtype(self, default_dtype()) : self;
 }
 
@@ -108,7 +110,7 @@ Tensor complex_transform(const Transform& t, const Tensor& self, Sizes s, Sizes 
 /// Real to half; `conjugated` for the inverse of a Hermitian transform.
 Tensor real_transform(const Transform& t, const Tensor& self, Sizes s, Sizes dim, Norm norm, bool conjugated) {
   TransformExtent e = extent(t, self, s, dim);
-  FACULA_CHECK(!e.dims.empty(), ErrorKind::Runtime, t.op, ": at least one dimension to transform, got none");
+  FACULA_CHECK(!e.dims.empty(), ErrorKind::Runtime, t.op, ": expected at least one dimension to transform, got none");
   check_sizes(t, e);
   Tensor half = _fft_r2c(resized(as_real(t, self), e), e.dims, norm_scale(t, norm, e.count(t.op)));
   return conjugated ? resolve_conj(conj(half)) : half;
@@ -117,7 +119,7 @@ Tensor real_transform(const Transform& t, const Tensor& self, Sizes s, Sizes dim
 /// Half to real; `conjugated` for a Hermitian transform.
 Tensor half_transform(const Transform& t, const Tensor& self, Sizes s, Sizes dim, Norm norm, bool conjugated) {
   TransformExtent e = extent(t, self, s, dim);
-  FACULA_CHECK(!e.dims.empty(), ErrorKind::Runtime, t.op, ": at least one dimension to transform, got none");
+  FACULA_CHECK(!e.dims.empty(), ErrorKind::Runtime, t.op, ": expected at least one dimension to transform, got none");
   int64_t& last = e.sizes.back();
   if (!s || s->back() == -1) last = 2 * (last - 1);
   check_sizes(t, e);
@@ -132,10 +134,9 @@ Tensor half_transform(const Transform& t, const Tensor& self, Sizes s, Sizes dim
 Sizes one(const Transform& t, const Tensor& self, const std::optional<int64_t>& n, int64_t dim) {
   if (!n) return std::nullopt;
   wrap_dim(dim, self.dim(), t.op);
-  FACULA_CHECK(self.dim() > 0, ErrorKind::Index, t.op, ": Dimension specified as ", dim,
-               " but tensor has no dimensions");
-  FACULA_CHECK(*n >= 1, ErrorKind::Runtime, t.op, ": Invalid number of data points (", *n,
-               ") specified, at least one is needed");
+  FACULA_CHECK(self.dim() > 0, ErrorKind::Index, t.op, ": dim must name a dimension of the tensor, got dim=", dim,
+               " for a tensor without dimensions");
+  FACULA_CHECK(*n >= 1, ErrorKind::Runtime, t.op, ": n must be at least 1, the number of data points, got ", *n);
   return IntList(&*n, 1);
 }
 

@@ -13,7 +13,7 @@ std::tuple<Tensor, Tensor> histogram_of(const Tensor& self, const Tensor& edges,
                "histogram: weight must have the shape ", self.sizes(), ", got ",
                weight.defined() ? weight.sizes() : IntList());
   FACULA_CHECK(!weight.defined() || weight.dtype() == self.dtype(), ErrorKind::Runtime,
-               "histogram: weight of the input's dtype ", self.dtype(), ", got ",
+               "histogram: expected weight of the input's dtype ", self.dtype(), ", got ",
                weight.defined() ? weight.dtype() : self.dtype());
   Tensor points = reshape(self, {-1, 1});
   Tensor weights = weight.defined() ? reshape(weight, {-1}) : ones({self.numel()}, self.dtype(), self.device());
@@ -46,7 +46,7 @@ std::tuple<Tensor, Tensor> histogram(const Tensor& self, int64_t bins, std::opti
     high = max(self).item().to_double();
   }
   FACULA_CHECK(std::isfinite(low) && std::isfinite(high) && low <= high, ErrorKind::Runtime,
-               "histogram: a finite range of elements, got ", low, " to ", high);
+               "histogram: expected a finite range of elements, got ", low, " to ", high);
   if (low == high) {
     low -= 0.5;
     high += 0.5;

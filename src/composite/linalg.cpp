@@ -78,7 +78,7 @@ Tensor linalg_lu_solve_uncast(const Tensor& LU, const Tensor& pivots, const Tens
   FACULA_CHECK(pivots.dtype() == DType::Int32, ErrorKind::Runtime,
                "linalg.lu_solve: pivots of dtype int32, as lu_factor gives them, got ", pivots.dtype());
   FACULA_CHECK(pivots.sizes() == LU.sizes().slice(0, LU.dim() - 1), ErrorKind::Runtime,
-               "linalg.lu_solve: one pivot per row, got shapes ", LU.sizes(), " and ", pivots.sizes());
+               "linalg.lu_solve: expected one pivot per row, got shapes ", LU.sizes(), " and ", pivots.sizes());
   FACULA_CHECK(B.dim() >= 2 && B.size(left ? -2 : -1) == LU.size(-1), ErrorKind::Runtime,
                "linalg.lu_solve: the shapes do not fit, got ", LU.sizes(), " and ", B.sizes());
   if (!left) return adjoint_of(linalg_lu_solve(LU, pivots, adjoint_of(B), true, !adjoint));
@@ -234,8 +234,8 @@ Tensor linalg_tensorinv_uncast(const Tensor& self, int64_t ind) {
   size_t split = std::min(static_cast<size_t>(ind), self.sizes().size());
   IntList before = self.sizes().slice(0, split), after = self.sizes().slice(split, self.sizes().size() - split);
   int64_t rows = count_elements(before, "linalg.tensorinv"), columns = count_elements(after, "linalg.tensorinv");
-  FACULA_CHECK(rows == columns, ErrorKind::Runtime, "linalg.tensorinv: as many elements before dimension ", ind,
-               " as after, got shape ", self.sizes());
+  FACULA_CHECK(rows == columns, ErrorKind::Runtime, "linalg.tensorinv: expected as many elements before dimension ",
+               ind, " as after, got shape ", self.sizes());
   Dims shape(after);
   for (int64_t s : before) shape.push_back(s);
   return reshape(std::get<0>(linalg_inv_ex(reshape(self, {rows, columns}), true)), shape);
@@ -258,15 +258,15 @@ Tensor linalg_tensorsolve_uncast(const Tensor& self, const Tensor& other, std::o
   size_t split = static_cast<size_t>(other.dim());
   Dims shape(a.sizes().slice(split, a.sizes().size() - split));
   int64_t columns = count_elements(shape, "linalg.tensorsolve");
-  FACULA_CHECK(columns == other.numel(), ErrorKind::Runtime, "linalg.tensorsolve: a square system, got shapes ",
-               a.sizes(), " and ", other.sizes());
+  FACULA_CHECK(columns == other.numel(), ErrorKind::Runtime,
+               "linalg.tensorsolve: expected a square system, got shapes ", a.sizes(), " and ", other.sizes());
   return reshape(linalg_solve(reshape(a, {columns, columns}), reshape(other, {columns}), true), shape);
 }
 
 Tensor linalg_vander(const Tensor& x, std::optional<int64_t> N) {
   if (x.dim() == 0) return linalg_vander(unsqueeze(x, 0), N);
   FACULA_CHECK(x.dtype() != DType::Bool && !is_half(x.dtype()), ErrorKind::Runtime,
-               "linalg.vander: an integer, float32, float64 or complex tensor, got ", x.dtype());
+               "linalg.vander: expected an integer, float32, float64 or complex tensor, got ", x.dtype());
   int64_t n = N.value_or(x.size(-1));
   FACULA_CHECK(n > 1, ErrorKind::Runtime, "linalg.vander: N is greater than 1, got ", n);
   Tensor value = x.dtype() == DType::Bool ? to_dtype(x, DType::Int64)

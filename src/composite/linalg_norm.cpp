@@ -1,5 +1,6 @@
 // Norms of matrices and what is measured with them.
 #include "autograd/formulas_linalg.h"
+#include "core/near_name.h"
 #include "functions.h"
 #include "ops/linalg_support.h"
 
@@ -13,14 +14,14 @@ struct MatrixDims {
 MatrixDims matrix_dims(const char* op, const Tensor& self, IntList dim) {
   FACULA_CHECK(dim.size() == 2, ErrorKind::Runtime, op, ": two dimensions make a matrix, got ", dim);
   MatrixDims d{wrap_dim(dim[0], self.dim(), op), wrap_dim(dim[1], self.dim(), op)};
-  FACULA_CHECK(d.row != d.column, ErrorKind::Runtime, op, ": two different dimensions, got ", dim);
+  FACULA_CHECK(d.row != d.column, ErrorKind::Runtime, op, ": expected two different dimensions, got ", dim);
   return d;
 }
 
-/// The tensor in the dtype asked for; norms are of floating point or complex elements.
+/// The tensor in the requested dtype; norms are of floating point or complex elements.
 Tensor typed(const char* op, const Tensor& self, std::optional<DType> dtype) {
-  FACULA_CHECK(is_inexact(self.dtype()), ErrorKind::NotImplemented, op, ": floating point or complex elements, got ",
-               self.dtype());
+  FACULA_CHECK(is_inexact(self.dtype()), ErrorKind::NotImplemented, op,
+               ": expected floating point or complex elements, got ", self.dtype());
   FACULA_CHECK(self.dim() >= 2, ErrorKind::Runtime, op, ": the input must have at least 2 dimensions, got shape ",
                self.sizes());
   return dtype ? to_dtype(self, *dtype) : self;
@@ -80,8 +81,8 @@ Tensor linalg_matrix_norm_uncast(const Tensor& self, std::string_view ord, IntLi
   Tensor a = typed("linalg.matrix_norm", self, dtype);
   MatrixDims d = matrix_dims("linalg.matrix_norm", a, dim);
   if (ord == "fro") return linalg_vector_norm(a, 2, std::optional<IntList>({d.row, d.column}), keepdim, std::nullopt);
-  FACULA_CHECK(ord == "nuc", ErrorKind::Runtime,
-               "linalg.matrix_norm: ord is 1, -1, 2, -2, inf, -inf, 'fro' or 'nuc', got '", ord, "'");
+  FACULA_CHECK(ord == "nuc", ErrorKind::Runtime, "linalg.matrix_norm: ord must be 1, -1, 2, -2, inf, -inf, ",
+               one_of({"fro", "nuc"}, ord));
   return spectral(a, d, keepdim, 's');
 }
 
@@ -153,8 +154,8 @@ Tensor linalg_cond_uncast(const Tensor& self, const std::optional<Scalar>& p) {
 }
 
 Tensor linalg_cond_uncast(const Tensor& self, std::string_view p) {
-  FACULA_CHECK(p == "fro" || p == "nuc", ErrorKind::Runtime, "linalg.cond: p is a number, 'fro' or 'nuc', got '", p,
-               "'");
+  FACULA_CHECK(p == "fro" || p == "nuc", ErrorKind::Runtime, "linalg.cond: p must be a number, ",
+               one_of({"fro", "nuc"}, p));
   return condition_of_finite(self, p == "nuc", [&](const Tensor& finite) { return condition(finite, p); });
 }
 

@@ -137,7 +137,7 @@ struct ClassView {
   /// Class numbers as (N) or (N, S), int64.
   Tensor classes_of(const char* op, const Tensor& target) const {
     FACULA_CHECK(target.dtype() == DType::Int64 || target.dtype() == DType::UInt8, ErrorKind::Runtime, op,
-                 ": expected class numbers of dtype int64 or uint8, got ", target.dtype());
+                 ": target must hold class numbers of dtype int64 or uint8 (long() converts it), got ", target.dtype());
     const bool single = positions.empty() && target.dim() == 1 && target.size(0) == 1;  // one class for one sample
     const bool fits =
         positions.empty() ? single || target.dim() != 1 : target.dim() > 0 && target.size(0) == positions[0];

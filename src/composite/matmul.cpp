@@ -21,7 +21,8 @@ Tensor folded_product(const Tensor& self, const Tensor& matrix) {
 }
 
 Tensor batched_product(const Tensor& self, const Tensor& other) {
-  Dims batch = broadcast(self.sizes().slice(0, self.dim() - 2), other.sizes().slice(0, other.dim() - 2), "matmul");
+  Dims batch =
+      broadcast(self.sizes().slice(0, self.dim() - 2), other.sizes().slice(0, other.dim() - 2), "matmul of batches");
   int64_t count = count_elements(batch, "matmul");
   auto flat = [&](const Tensor& t) {
     Dims sizes(batch);
@@ -43,7 +44,9 @@ Tensor matmul_uncast(const Tensor& self, const Tensor& other) {
                self.sizes(), " and ", other.sizes());
   if (a == 2 && b == 2) return mm(self, other);
   FACULA_CHECK(self.size(-1) == other.size(b == 1 ? 0 : -2), ErrorKind::Runtime,
-               "matmul: the shapes cannot be multiplied, got ", self.sizes(), " and ", other.sizes());
+               "matmul: the shapes cannot be multiplied, since the rows of the first have ", self.size(-1),
+               " elements and the columns of the second ", other.size(b == 1 ? 0 : -2), ", got ", self.sizes(), " and ",
+               other.sizes());
   if (a == 1 && b == 1) return dot(self, other);
   if (a == 2 && b == 1) return mv(self, other);
   if (a == 1 && b == 2) return mv(transpose(other, 0, 1), self);
@@ -82,7 +85,7 @@ const Tensor& addbmm_(const Tensor& self, const Tensor& batch1, const Tensor& ba
 }
 
 Tensor outer(const Tensor& self, const Tensor& vec2) {
-  FACULA_CHECK(self.dim() == 1 && vec2.dim() == 1, ErrorKind::Runtime, "outer: two 1-D tensors, got shapes ",
+  FACULA_CHECK(self.dim() == 1 && vec2.dim() == 1, ErrorKind::Runtime, "outer: expected two 1-D tensors, got shapes ",
                self.sizes(), " and ", vec2.sizes());
   return mul(unsqueeze(self, 1), vec2);
 }
@@ -100,7 +103,7 @@ void check_factor(const char* name, const Scalar& factor, DType result) {
 
 Tensor addr_uncast(const Tensor& self, const Tensor& vec1, const Tensor& vec2, const Scalar& beta,
                    const Scalar& alpha) {
-  FACULA_CHECK(vec1.dim() == 1 && vec2.dim() == 1, ErrorKind::Runtime, "addr: two 1-D tensors, got shapes ",
+  FACULA_CHECK(vec1.dim() == 1 && vec2.dim() == 1, ErrorKind::Runtime, "addr: expected two 1-D tensors, got shapes ",
                vec1.sizes(), " and ", vec2.sizes());
   Dims sizes{vec1.size(0), vec2.size(0)};
   FACULA_CHECK(broadcasts_to(self.sizes(), sizes), ErrorKind::Runtime,
@@ -144,7 +147,7 @@ Tensor bilinear_uncast(const Tensor& input1, const Tensor& input2, const Tensor&
                ErrorKind::Runtime, "bilinear: input sizes must agree with each other and the weight, got shapes ",
                input1.sizes(), ", ", input2.sizes(), " and ", weight.sizes());
   FACULA_CHECK(!bias.defined() || bias.sizes() == IntList{weight.size(0)}, ErrorKind::Runtime,
-               "bilinear: one bias per output, got shape ", bias.defined() ? bias.sizes() : IntList{});
+               "bilinear: expected one bias per output, got shape ", bias.defined() ? bias.sizes() : IntList{});
   if (is_half(input1.dtype())) {  // two products in a row: rounded once, after both
     auto wide = [](const Tensor& t) { return t.defined() ? to_dtype(t, DType::Float32) : t; };
     return to_dtype(bilinear(wide(input1), wide(input2), wide(weight), wide(bias)), input1.dtype());
@@ -186,8 +189,8 @@ Tensor _tensordot_uncast(const Tensor& self, const Tensor& other, IntList dims_s
   Checked inner = 1, rows = 1, columns = 1;
   for (size_t i = 0; i < dims_self.size(); ++i) {
     int64_t x = wrap_dim(dims_self[i], self.dim(), "tensordot"), y = wrap_dim(dims_other[i], other.dim(), "tensordot");
-    FACULA_CHECK(!in_a[x] && !in_b[y], ErrorKind::Runtime, "tensordot: every dimension at most once, got ", dims_self,
-                 " and ", dims_other);
+    FACULA_CHECK(!in_a[x] && !in_b[y], ErrorKind::Runtime, "tensordot: expected every dimension at most once, got ",
+                 dims_self, " and ", dims_other);
     in_a[x] = in_b[y] = true;
     if (a.size(x) != b.size(y)) {  // a dimension of size one is broadcast: the other is summed
       FACULA_CHECK(a.size(x) == 1 || b.size(y) == 1, ErrorKind::Runtime,
@@ -223,7 +226,7 @@ Tensor _tensordot_uncast(const Tensor& self, const Tensor& other, IntList dims_s
 
 Tensor linalg_vecdot_uncast(const Tensor& x, const Tensor& y, int64_t dim) {
   FACULA_CHECK(is_inexact(x.dtype()) && is_inexact(y.dtype()), ErrorKind::Runtime,
-               "linalg.vecdot: floating point or complex tensors, got ", x.dtype(), " and ", y.dtype());
+               "linalg.vecdot: expected floating point or complex tensors, got ", x.dtype(), " and ", y.dtype());
   Tensor product = mul(conj(x), y);
   return sum(product, std::optional<IntList>({dim}), false, std::nullopt);
 }
@@ -262,7 +265,7 @@ Tensor multiply_chain(const std::vector<Tensor>& factors, const std::vector<std:
 
 Tensor linalg_multi_dot_uncast(TensorList tensors) {
   size_t n = tensors.size();
-  FACULA_CHECK(n >= 2, ErrorKind::Runtime, "linalg.multi_dot: at least two tensors, got ", n);
+  FACULA_CHECK(n >= 2, ErrorKind::Runtime, "linalg.multi_dot: expected at least two tensors, got ", n);
   std::vector<Tensor> factors = tensors.vec();
   bool row = factors[0].dim() == 1, column = factors[n - 1].dim() == 1;
   if (row) factors[0] = unsqueeze(factors[0], 0);
@@ -304,7 +307,8 @@ Tensor cross_uncast(const Tensor& self, const Tensor& other, std::optional<int64
   Dims sizes = broadcast(self.sizes(), other.sizes(), "cross");
   for (size_t d = 0; d < sizes.size(); ++d)
     if (sizes[d] == 3) return linalg_cross(self, other, static_cast<int64_t>(d));
-  throw_error(ErrorKind::Runtime, "cross: a dimension of size 3, got shapes ", self.sizes(), " and ", other.sizes());
+  throw_error(ErrorKind::Runtime, "cross: expected a dimension of size 3, got shapes ", self.sizes(), " and ",
+              other.sizes());
 }
 
 }  // namespace facula

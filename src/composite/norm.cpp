@@ -50,7 +50,7 @@ std::tuple<Tensor, Tensor, Tensor> last_dims_norm(const char* op, const Tensor& 
 
 void check_channels(const char* op, const char* what, const Tensor& parameter, int64_t channels) {
   FACULA_CHECK(!parameter.defined() || (parameter.dim() == 1 && parameter.numel() == channels), ErrorKind::Runtime, op,
-               ": expected ", what, " with one element for each of ", channels, " channels, got shape ",
+               ": ", what, " must have one element for each of the ", channels, " channels of the input, got shape ",
                parameter.sizes());
 }
 

@@ -48,14 +48,14 @@ Noise draw(const Tensor& noise, double p, bool alpha) {
 enum Kind { kPlain = 0, kFeature = 1, kAlpha = 2 };
 
 struct Dropped {
-  Tensor result, kept;
+  Tensor result, mask;
 };
 // PyTorch's dropout on CUDA draws in an order of its own, and rounds once.
 bool is_own_draw(const Tensor& input) { return input.device().type == DeviceType::CUDA && is_floating(input.dtype()); }
 Dropped drop_on_cuda(const Tensor& input, double p) {
   const double keep = input.dtype() == DType::Float64 ? 1 - p : static_cast<double>(static_cast<float>(1 - p));
-  Tensor kept = _dropout_kept(input, 1 - p);
-  return {_masked_scale(input, kept, Scalar(1 / keep)), kept};
+  Tensor mask = _dropout_kept(input, 1 - p);
+  return {_masked_scale(input, mask, Scalar(1 / keep)), mask};
 }
 
 Tensor drop(const Tensor& input, double p, bool train, int kind, const char* op) {
@@ -119,7 +119,7 @@ std::tuple<Tensor, Tensor> native_dropout(const Tensor& input, double p, std::op
   }
   if (is_own_draw(input) && p < 1) {
     Dropped d = drop_on_cuda(input, p);
-    return {d.result, d.kept};
+    return {d.result, d.mask};
   }
   bernoulli_(mask, 1 - p);
   return {input * mask * (p == 1 ? 0.0 : 1 / (1 - p)), mask};

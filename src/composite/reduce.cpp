@@ -1,6 +1,7 @@
 // Reductions written with others: moments, norms, comparisons.
 #include <cmath>
 
+#include "core/near_name.h"
 #include "functions.h"
 #include "ops/out.h"
 
@@ -14,7 +15,7 @@ Tensor sum_over(const Tensor& self, OptDims dim, bool keepdim) {
 }
 
 void require_inexact(const Tensor& self, const char* op) {
-  FACULA_CHECK(is_inexact(self.dtype()), ErrorKind::Runtime, op, ": a floating-point or complex tensor, got ",
+  FACULA_CHECK(is_inexact(self.dtype()), ErrorKind::Runtime, op, ": expected a floating-point or complex tensor, got ",
                self.dtype());
 }
 
@@ -54,15 +55,15 @@ Tensor mean_over(const Tensor& self, OptDims dim, bool keepdim) {
 }  // namespace
 
 Tensor nanmean(const Tensor& self, OptDims dim, bool keepdim, std::optional<DType> dtype) {
-  FACULA_CHECK(self.is_floating(), ErrorKind::Runtime, "nanmean: a floating-point tensor, got ", self.dtype());
+  FACULA_CHECK(self.is_floating(), ErrorKind::Runtime, "nanmean: expected a floating-point tensor, got ", self.dtype());
   Tensor count = sum_over(logical_not(isnan(self)), dim, keepdim);
   return nansum(self, dim, keepdim, dtype) / count;
 }
 
 std::tuple<Tensor, Tensor> aminmax(const Tensor& self, std::optional<int64_t> dim, bool keepdim) {
   FACULA_CHECK(dim || self.numel() > 0, ErrorKind::Runtime,
-               "aminmax(): an empty tensor needs the dimension to reduce, got shape ", self.sizes());
-  FACULA_CHECK(!self.is_complex(), ErrorKind::NotImplemented, "aminmax(): not implemented for dtype ", self.dtype());
+               "aminmax: an empty tensor needs the dimension to reduce, got shape ", self.sizes());
+  FACULA_CHECK(!self.is_complex(), ErrorKind::NotImplemented, "aminmax: not implemented for dtype ", self.dtype());
   IntList dims = dim ? IntList(&*dim, 1) : IntList();
   return {amin(self, dims, keepdim), amax(self, dims, keepdim)};
 }
@@ -118,7 +119,7 @@ Tensor norm_uncast(const Tensor& self, const std::optional<Scalar>& p, OptDims d
 
 Tensor norm_uncast(const Tensor& self, std::string_view p, OptDims dim, bool keepdim, std::optional<DType> dtype) {
   if (p == "fro") return norm(self, std::optional<Scalar>(Scalar(2.0)), dim, keepdim, dtype);
-  FACULA_CHECK(p == "nuc", ErrorKind::Runtime, "norm: p must be a number, 'fro' or 'nuc', got '", p, "'");
+  FACULA_CHECK(p == "nuc", ErrorKind::Runtime, "norm: p must be a number, ", one_of({"fro", "nuc"}, p));
   constexpr int64_t last_two[] = {-2, -1};
   IntList dims = dim && !dim->empty() ? *dim : IntList(last_two, 2);
   const bool said = dims.size() == 2 && (self.dim() == 2 || (self.dim() > 2 && dim && !dim->empty()));
@@ -136,7 +137,8 @@ Tensor renorm_uncast(const Tensor& self, const Scalar& p, int64_t dim, const Sca
                "renorm: p must be a positive real number, got ", p);
   FACULA_CHECK(!maxnorm.is_complex() && maxnorm.to_double() >= 0, ErrorKind::Runtime,
                "renorm: maxnorm must be a real number >= 0, got ", maxnorm);
-  FACULA_CHECK(self.dim() > 1, ErrorKind::Runtime, "renorm: at least two dimensions, got shape ", self.sizes());
+  FACULA_CHECK(self.dim() > 1, ErrorKind::Runtime, "renorm: expected at least two dimensions, got shape ",
+               self.sizes());
   int64_t kept = wrap_dim(dim, self.dim(), "renorm");
   Dims others;
   for (int64_t d = 0; d < self.dim(); ++d)
@@ -150,8 +152,8 @@ Tensor renorm_uncast(const Tensor& self, const Scalar& p, int64_t dim, const Sca
 // ---- comparisons
 
 bool equal(const Tensor& self, const Tensor& other) {
-  FACULA_CHECK(self.device() == other.device(), ErrorKind::Runtime, "equal: tensors on one device, got ", self.device(),
-               " and ", other.device());
+  FACULA_CHECK(self.device() == other.device(), ErrorKind::Runtime, "equal: expected tensors on one device, got ",
+               self.device(), " and ", other.device());
   if (self.sizes() != other.sizes()) return false;
   constexpr int64_t kFirst = 256;
   if (!self.is_contiguous() || !other.is_contiguous() || self.numel() <= kFirst)
@@ -171,7 +173,7 @@ bool allclose(const Tensor& self, const Tensor& other, double rtol, double atol,
 }
 
 Tensor trace_uncast(const Tensor& self) {
-  FACULA_CHECK(self.dim() == 2, ErrorKind::Runtime, "trace: a matrix, got shape ", self.sizes());
+  FACULA_CHECK(self.dim() == 2, ErrorKind::Runtime, "trace: expected a matrix, got shape ", self.sizes());
   FACULA_CHECK(self.dtype() != DType::Bool, ErrorKind::NotImplemented, "trace: not implemented for dtype ",
                self.dtype());
   const Tensor elements = diagonal(self, 0, 0, 1);

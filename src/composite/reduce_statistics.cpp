@@ -3,6 +3,7 @@
 
 #include "autograd/batching.h"
 #include "autograd/node.h"
+#include "core/near_name.h"
 #include "functions.h"
 #include "ops/checks.h"
 
@@ -35,14 +36,14 @@ Interpolation interpolation_of(std::string_view name, const char* op) {
   if (name == "lower") return Interpolation::Lower;
   if (name == "higher") return Interpolation::Higher;
   if (name == "midpoint") return Interpolation::Midpoint;
-  FACULA_CHECK(name == "nearest", ErrorKind::Runtime, op,
-               ": interpolation must be linear, lower, higher, midpoint or nearest, got ", name);
+  FACULA_CHECK(name == "nearest", ErrorKind::Runtime, op, ": interpolation must be ",
+               one_of({"linear", "lower", "higher", "midpoint", "nearest"}, name));
   return Interpolation::Nearest;
 }
 
 void check_quantile(const Tensor& self, const Tensor& q, const char* op) {
   FACULA_CHECK(self.dtype() == DType::Float32 || self.dtype() == DType::Float64, ErrorKind::Runtime, op,
-               ": a float32 or float64 tensor, got ", self.dtype());
+               ": expected a float32 or float64 tensor, got ", self.dtype());
   FACULA_CHECK(q.dtype() == self.dtype(), ErrorKind::Runtime, op, ": q must have the dtype ", self.dtype(), ", got ",
                q.dtype());
   FACULA_CHECK(q.dim() <= 1, ErrorKind::Runtime, op, ": q must be a number or a vector, got shape ", q.sizes());
@@ -114,26 +115,27 @@ Tensor nanmedian(const Tensor& self) { return middle(self, true, "nanmedian"); }
 
 Tensor quantile_uncast(const Tensor& self, const Tensor& q, std::optional<int64_t> dim, bool keepdim,
                        std::string_view interpolation) {
-  return quantiles(self, q, dim, keepdim, interpolation, false, "quantile()");
+  return quantiles(self, q, dim, keepdim, interpolation, false, "quantile");
 }
 Tensor quantile_uncast(const Tensor& self, double q, std::optional<int64_t> dim, bool keepdim,
                        std::string_view interpolation) {
-  return quantiles(self, as_quantile(self, q, "quantile()"), dim, keepdim, interpolation, false, "quantile()");
+  return quantiles(self, as_quantile(self, q, "quantile"), dim, keepdim, interpolation, false, "quantile");
 }
 Tensor nanquantile_uncast(const Tensor& self, const Tensor& q, std::optional<int64_t> dim, bool keepdim,
                           std::string_view interpolation) {
-  return quantiles(self, q, dim, keepdim, interpolation, true, "nanquantile()");
+  return quantiles(self, q, dim, keepdim, interpolation, true, "nanquantile");
 }
 Tensor nanquantile_uncast(const Tensor& self, double q, std::optional<int64_t> dim, bool keepdim,
                           std::string_view interpolation) {
-  return quantiles(self, as_quantile(self, q, "nanquantile()"), dim, keepdim, interpolation, true, "nanquantile()");
+  return quantiles(self, as_quantile(self, q, "nanquantile"), dim, keepdim, interpolation, true, "nanquantile");
 }
 
 // ---- covariance
 
 Tensor cov(const Tensor& self, int64_t correction, const Tensor& fweights, const Tensor& aweights) {
-  FACULA_CHECK(self.dim() <= 2, ErrorKind::Runtime, "cov: at most two dimensions, got shape ", self.sizes());
-  FACULA_CHECK(self.dtype() != DType::Bool, ErrorKind::Runtime, "cov: a tensor of numbers, got ", self.dtype());
+  FACULA_CHECK(self.dim() <= 2, ErrorKind::Runtime, "cov: expected at most two dimensions, got shape ", self.sizes());
+  FACULA_CHECK(self.dtype() != DType::Bool, ErrorKind::Runtime, "cov: expected a tensor of numbers, got ",
+               self.dtype());
   Tensor x = is_bits(self.dtype()) ? to_dtype(self, default_dtype()) : self;
   Tensor in = self.dim() < 2 ? reshape(x, {1, -1}) : x;
   int64_t observations = in.size(1);
@@ -182,7 +184,8 @@ Tensor cov(const Tensor& self, int64_t correction, const Tensor& fweights, const
 }
 
 Tensor corrcoef(const Tensor& self) {
-  FACULA_CHECK(self.dim() <= 2, ErrorKind::Runtime, "corrcoef: at most two dimensions, got shape ", self.sizes());
+  FACULA_CHECK(self.dim() <= 2, ErrorKind::Runtime, "corrcoef: expected at most two dimensions, got shape ",
+               self.sizes());
   Tensor c = cov(self, 1, Tensor(), Tensor());
   if (c.dim() == 0) return c / c;
   Tensor variances = as_strided(contiguous(c, MemoryFormat::Contiguous), {c.size(0)}, {c.size(0) + 1}, std::nullopt);

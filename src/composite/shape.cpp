@@ -36,7 +36,7 @@ Tensor reshape(const Tensor& self, IntList shape) {
 Tensor view_as(const Tensor& self, const Tensor& other) { return view(self, other.sizes()); }
 
 std::vector<Tensor> unbind(const Tensor& self, int64_t dim) {
-  FACULA_CHECK(self.dim() > 0, ErrorKind::Index, "unbind: a tensor with dimensions, got a 0-d one");
+  FACULA_CHECK(self.dim() > 0, ErrorKind::Index, "unbind: expected a tensor with dimensions, got a 0-d one");
   int64_t d = wrap_dim(dim, self.dim(), "unbind");
   check_parts("unbind", self.size(d));
   std::vector<Tensor> parts;
@@ -67,7 +67,7 @@ Tensor real(const Tensor& self) {
 }
 
 Tensor imag(const Tensor& self) {
-  FACULA_CHECK(self.is_complex(), ErrorKind::Runtime, "imag: a complex tensor, got ", self.dtype());
+  FACULA_CHECK(self.is_complex(), ErrorKind::Runtime, "imag: expected a complex tensor, got ", self.dtype());
   return select(view_as_real(resolve_conj(self)), -1, 1);
 }
 
@@ -104,8 +104,8 @@ Tensor flatten(const Tensor& self, int64_t start_dim, int64_t end_dim) {
 }
 
 Tensor unflatten(const Tensor& self, int64_t dim, IntList sizes) {
-  FACULA_CHECK(!sizes.empty(), ErrorKind::Runtime, "unflatten: at least one size, got ", sizes);
-  FACULA_CHECK(self.dim() > 0, ErrorKind::Runtime, "unflatten: a tensor with dimensions, got a 0-d one");
+  FACULA_CHECK(!sizes.empty(), ErrorKind::Runtime, "unflatten: expected at least one size, got ", sizes);
+  FACULA_CHECK(self.dim() > 0, ErrorKind::Runtime, "unflatten: expected a tensor with dimensions, got a 0-d one");
   int64_t d = wrap_dim(dim, self.dim(), "unflatten");
   Dims shape, parts = infer_shape(sizes, self.size(d), "unflatten");
   for (int64_t k = 0; k < self.dim(); ++k) {
@@ -158,7 +158,7 @@ std::vector<Tensor> broadcast_tensors(TensorList tensors) {
 }
 
 Tensor narrow(const Tensor& self, int64_t dim, int64_t start, int64_t length) {
-  FACULA_CHECK(self.dim() > 0, ErrorKind::Runtime, "narrow: a tensor with dimensions, got a 0-d one");
+  FACULA_CHECK(self.dim() > 0, ErrorKind::Runtime, "narrow: expected a tensor with dimensions, got a 0-d one");
   int64_t d = wrap_dim(dim, self.dim(), "narrow"), size = self.size(d);
   FACULA_CHECK(length >= 0, ErrorKind::Runtime, "narrow: length must not be negative, got ", length);
   FACULA_CHECK(start >= -size && start <= size, ErrorKind::Index, "narrow: start must lie in [", -size, ", ", size,
@@ -238,7 +238,7 @@ Tensor diagonal_scatter(const Tensor& self, const Tensor& src, int64_t offset, i
 
 Tensor pixel_shuffle(const Tensor& self, int64_t upscale_factor) {
   int64_t r = upscale_factor, n = self.dim();
-  FACULA_CHECK(n >= 3, ErrorKind::Runtime, "pixel_shuffle: a tensor of at least three dimensions, got shape ",
+  FACULA_CHECK(n >= 3, ErrorKind::Runtime, "pixel_shuffle: expected a tensor of at least three dimensions, got shape ",
                self.sizes());
   FACULA_CHECK(r > 0, ErrorKind::Runtime, "pixel_shuffle: upscale_factor must be positive, got ", r);
   FACULA_CHECK(r < (int64_t{1} << 31), ErrorKind::Value, "pixel_shuffle: upscale_factor must be below 2**31, got ", r);
@@ -257,8 +257,8 @@ Tensor pixel_shuffle(const Tensor& self, int64_t upscale_factor) {
 
 Tensor pixel_unshuffle(const Tensor& self, int64_t downscale_factor) {
   int64_t r = downscale_factor, n = self.dim();
-  FACULA_CHECK(n >= 3, ErrorKind::Runtime, "pixel_unshuffle: a tensor of at least three dimensions, got shape ",
-               self.sizes());
+  FACULA_CHECK(n >= 3, ErrorKind::Runtime,
+               "pixel_unshuffle: expected a tensor of at least three dimensions, got shape ", self.sizes());
   FACULA_CHECK(r > 0, ErrorKind::Runtime, "pixel_unshuffle: downscale_factor must be positive, got ", r);
   int64_t channels = self.size(-3), height = self.size(-2), width = self.size(-1);
   FACULA_CHECK(height % r == 0 && width % r == 0, ErrorKind::Runtime,
@@ -274,8 +274,8 @@ Tensor pixel_unshuffle(const Tensor& self, int64_t downscale_factor) {
 }
 
 Tensor channel_shuffle(const Tensor& self, int64_t groups) {
-  FACULA_CHECK(self.dim() > 2, ErrorKind::Runtime, "channel_shuffle: a tensor of more than two dimensions, got shape ",
-               self.sizes());
+  FACULA_CHECK(self.dim() > 2, ErrorKind::Runtime,
+               "channel_shuffle: expected a tensor of more than two dimensions, got shape ", self.sizes());
   FACULA_CHECK(groups > 0, ErrorKind::Runtime, "channel_shuffle: groups must be positive, got ", groups);
   FACULA_CHECK(self.size(1) % groups == 0, ErrorKind::Runtime,
                "channel_shuffle: the channels (dimension 1) must be divisible by ", groups, ", got ", self.size(1));

@@ -6,6 +6,7 @@
 #include "autograd/batching.h"
 #include "composite/parts.h"
 #include "core/checked.h"
+#include "core/near_name.h"
 #include "core/several.h"
 #include "functions.h"
 #include "ops/contiguous.h"
@@ -18,7 +19,7 @@ namespace facula {
 namespace {
 
 std::vector<Tensor> parts_of(const Tensor& self, int64_t split_size, int64_t dim) {
-  FACULA_CHECK(self.dim() > 0, ErrorKind::Runtime, "split: a tensor with dimensions, got a 0-d one");
+  FACULA_CHECK(self.dim() > 0, ErrorKind::Runtime, "split: expected a tensor with dimensions, got a 0-d one");
   FACULA_CHECK(split_size >= 0, ErrorKind::Runtime, "split: split_size must not be negative, got ", split_size);
   int64_t d = wrap_dim(dim, self.dim(), "split"), size = self.size(d);
   FACULA_CHECK(split_size > 0 || size == 0, ErrorKind::Runtime,
@@ -34,7 +35,8 @@ std::vector<Tensor> parts_of(const Tensor& self, int64_t split_size, int64_t dim
 }
 
 std::vector<Tensor> parts_of(const Tensor& self, IntList split_sizes, int64_t dim) {
-  FACULA_CHECK(self.dim() > 0, ErrorKind::Runtime, "split_with_sizes: a tensor with dimensions, got a 0-d one");
+  FACULA_CHECK(self.dim() > 0, ErrorKind::Runtime,
+               "split_with_sizes: expected a tensor with dimensions, got a 0-d one");
   int64_t d = wrap_dim(dim, self.dim(), "split_with_sizes"), at = 0;
   Checked total = 0;
   for (int64_t s : split_sizes) {
@@ -83,7 +85,7 @@ std::vector<Tensor> unsafe_split_with_sizes(const Tensor& self, IntList split_si
 namespace {
 
 std::vector<Tensor> chunks_of(const Tensor& self, int64_t chunks, int64_t dim) {
-  FACULA_CHECK(self.dim() > 0, ErrorKind::Runtime, "chunk: a tensor with dimensions, got a 0-d one");
+  FACULA_CHECK(self.dim() > 0, ErrorKind::Runtime, "chunk: expected a tensor with dimensions, got a 0-d one");
   FACULA_CHECK(chunks > 0, ErrorKind::Runtime, "chunk: chunks must be positive, got ", chunks);
   int64_t d = wrap_dim(dim, self.dim(), "chunk"), size = self.size(d), each = size / chunks + (size % chunks != 0);
   if (size > 0) return parts_of(self, each, d);
@@ -102,7 +104,7 @@ std::vector<Tensor> unsafe_chunk(const Tensor& self, int64_t chunks, int64_t dim
 }
 
 std::vector<Tensor> tensor_split(const Tensor& self, int64_t sections, int64_t dim) {
-  FACULA_CHECK(self.dim() > 0, ErrorKind::Runtime, "tensor_split: a tensor with dimensions, got a 0-d one");
+  FACULA_CHECK(self.dim() > 0, ErrorKind::Runtime, "tensor_split: expected a tensor with dimensions, got a 0-d one");
   FACULA_CHECK(sections > 0, ErrorKind::Runtime, "tensor_split: the number of sections must be greater than zero, got ",
                sections);
   check_parts("tensor_split", sections);
@@ -114,7 +116,7 @@ std::vector<Tensor> tensor_split(const Tensor& self, int64_t sections, int64_t d
 }
 
 std::vector<Tensor> tensor_split(const Tensor& self, IntList indices, int64_t dim) {
-  FACULA_CHECK(self.dim() > 0, ErrorKind::Runtime, "tensor_split: a tensor with dimensions, got a 0-d one");
+  FACULA_CHECK(self.dim() > 0, ErrorKind::Runtime, "tensor_split: expected a tensor with dimensions, got a 0-d one");
   int64_t d = wrap_dim(dim, self.dim(), "tensor_split"), at = 0;
   std::vector<Tensor> parts;
   for (int64_t next : indices) {
@@ -143,8 +145,8 @@ void check_sections(const char* op, const Tensor& self, int64_t sections, int64_
 }
 
 void check_dims(const char* op, const Tensor& self, int64_t least) {
-  FACULA_CHECK(self.dim() >= least, ErrorKind::Runtime, op, ": a tensor of at least ", least, " dimensions, got shape ",
-               self.sizes());
+  FACULA_CHECK(self.dim() >= least, ErrorKind::Runtime, op, ": expected a tensor of at least ", least,
+               " dimensions, got shape ", self.sizes());
 }
 
 }  // namespace
@@ -183,7 +185,7 @@ std::vector<Tensor> dsplit(const Tensor& self, IntList indices) {
 namespace {
 
 void check_some(const char* op, TensorList tensors) {
-  FACULA_CHECK(!tensors.empty(), ErrorKind::Runtime, op, ": a non-empty list of tensors, got an empty one");
+  FACULA_CHECK(!tensors.empty(), ErrorKind::Runtime, op, ": expected a non-empty list of tensors, got an empty one");
 }
 
 }  // namespace
@@ -311,15 +313,15 @@ Tensor repeat_interleave(const Tensor& self, int64_t repeats, std::optional<int6
 // ---- padding
 
 Tensor pad(const Tensor& self, IntList pad, std::string_view mode, std::optional<double> value) {
-  FACULA_CHECK(pad.size() % 2 == 0, ErrorKind::Runtime, "pad: an even number of counts, got ", pad);
+  FACULA_CHECK(pad.size() % 2 == 0, ErrorKind::Runtime, "pad: expected an even number of counts, got ", pad);
   int64_t padded = static_cast<int64_t>(pad.size() / 2), n = self.dim();
-  FACULA_CHECK(padded <= n, ErrorKind::Runtime, "pad: at most two counts per dimension of the tensor of shape ",
-               self.sizes(), ", got ", pad);
+  FACULA_CHECK(padded <= n, ErrorKind::Runtime,
+               "pad: expected at most two counts per dimension of the tensor of shape ", self.sizes(), ", got ", pad);
   if (mode == "constant") return constant_pad_nd(self, pad, Scalar(value.value_or(0.0)));
   FACULA_CHECK(!value || *value == 0, ErrorKind::Runtime, "pad: mode ", mode, " takes no value, got ",
                value.value_or(0));
   FACULA_CHECK(mode == "reflect" || mode == "replicate" || mode == "circular", ErrorKind::NotImplemented,
-               "pad: mode must be constant, reflect, replicate or circular, got ", mode);
+               "pad: mode must be ", one_of({"constant", "reflect", "replicate", "circular"}, mode));
   FACULA_CHECK(padded >= 1 && padded <= 3 && (n == padded + 1 || n == padded + 2), ErrorKind::NotImplemented,
                "pad: mode ", mode, " pads the last 1 to 3 dimensions of a tensor with one or two more, got shape ",
                self.sizes(), " and ", pad);

@@ -51,7 +51,7 @@ T element_of(const Scalar& s) {
 /// Throws a RuntimeError unless `number` has a value in `dtype`: no overflow, no imaginary part for a real dtype.
 inline void require_value(const Scalar& number, DType dtype, const char* op) {
   bool fits = visit_dtype(dtype, [&]<class T>(TypeTag<T>) { return has_value<T>(number); });
-  FACULA_CHECK(fits, ErrorKind::Runtime, op, ": a number with a value in ", dtype, ", got ", number);
+  FACULA_CHECK(fits, ErrorKind::Runtime, op, ": the number must have a value in ", dtype, ", got ", number);
 }
 
 /// The same for a number that does not change the dtype of the tensor it meets: an integer among integers, any among

@@ -86,7 +86,7 @@ int64_t whole_vectors(int64_t count) { return count >= kVector ? count / kVector
 using Clock = std::chrono::steady_clock;
 constexpr auto kSliceTime = std::chrono::milliseconds(30);  // slices grow to about this
 
-/// When the user was last asked for, on this thread; the beginning of a loop counts, too.
+/// When an interruption was last looked for, on this thread; the beginning of a loop counts, too.
 class Question {
  public:
   explicit Question(Clock::time_point now) : last_(now) {}

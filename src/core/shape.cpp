@@ -5,14 +5,15 @@
 
 #include "core/checked.h"
 #include "core/device.h"
+#include "core/near_name.h"
 #include "core/scalar.h"
 
 namespace facula {
 
 std::ostream& operator<<(std::ostream& out, IntList list) {
-  out << '[';
+  out << '(';
   for (size_t i = 0; i < list.size(); ++i) out << (i ? ", " : "") << list[i];
-  return out << ']';
+  return out << (list.size() == 1 ? ",)" : ")");
 }
 
 std::ostream& operator<<(std::ostream& out, MemoryFormat format) {
@@ -37,18 +38,29 @@ std::ostream& operator<<(std::ostream& out, const Scalar& scalar) {
 // Programs read PyTorch's texts to learn which devices there are, so these begin as PyTorch's do, not with a name.
 namespace {
 
-std::string known_device_types() {
-  std::string known;
+std::vector<std::string> device_types() {
+  std::vector<std::string> known;
   for (int t = 0; t < kDeviceTypes; ++t)
-    if (const char* candidate = name(static_cast<DeviceType>(t)))
-      known += (known.empty() ? "" : ", ") + std::string(candidate);
+    if (const char* candidate = name(static_cast<DeviceType>(t))) known.emplace_back(candidate);
   return known;
+}
+
+std::string known_device_types() {
+  std::string text;
+  for (const std::string& type : device_types()) text += (text.empty() ? "" : ", ") + type;
+  return text;
+}
+
+std::string meant_device(std::string_view type) {
+  if (type == "gpu") return ". Did you mean: 'cuda'?";  // by its letters it is nearer to cpu
+  return suggestion(type, device_types());
 }
 
 }  // namespace
 
 Device parse_device(const std::string& text) {
-  FACULA_CHECK(!text.empty(), ErrorKind::Runtime, "Device string must not be empty");
+  FACULA_CHECK(!text.empty(), ErrorKind::Runtime,
+               "device: expected a device such as 'cpu' or 'cuda:0', got an empty text");
   const size_t colon = text.find(':');
   const std::string_view wanted = std::string_view(text).substr(0, colon);
   std::optional<DeviceType> type;
@@ -57,16 +69,15 @@ Device parse_device(const std::string& text) {
     if (candidate && wanted == candidate) type = static_cast<DeviceType>(t);
   }
   FACULA_CHECK(type, ErrorKind::Runtime, "Expected one of ", known_device_types(),
-               " device type at start of device string: ", text);
+               " device type at start of device string: ", text, meant_device(wanted));
   Device device{*type};
   if (colon == std::string::npos) return device;
   const std::string digits = text.substr(colon + 1);
   const bool number = !digits.empty() && digits.find_first_not_of("0123456789") == std::string::npos;
   FACULA_CHECK(number && (digits == "0" || digits[0] != '0'), ErrorKind::Runtime, "Invalid device string: '", text,
-               "'");
+               "', expected a number after the colon, got '", digits, "'");
   int index = digits.size() <= 3 ? std::stoi(digits) : 1000;
-  FACULA_CHECK(index <= 127, ErrorKind::Runtime, "Could not parse device index '", digits, "' in device string '", text,
-               "'");
+  FACULA_CHECK(index <= 127, ErrorKind::Runtime, "device: the number of a device is at most 127, got '", text, "'");
   device.index = static_cast<int8_t>(index);
   return device;
 }
@@ -291,6 +302,17 @@ bool view_strides(IntList sizes, IntList strides, IntList shape, Dims& out) {
   return at == -1;
 }
 
+namespace {
+
+// Programs look for PyTorch's words here, with the shape as it writes it: shape '[5, 3]' is invalid for input of size 12.
+[[noreturn, gnu::cold]] void report_wrong_count(const char* op, IntList shape, int64_t numel) {
+  std::string list;
+  for (int64_t size : shape) list += (list.empty() ? "" : ", ") + std::to_string(size);
+  throw_error(ErrorKind::Runtime, op, ": shape '[", list, "]' is invalid for input of size ", numel);
+}
+
+}  // namespace
+
 Dims infer_shape(IntList shape, int64_t numel, const char* op) {
   Dims out(shape);
   int64_t hole = -1;
@@ -306,11 +328,10 @@ Dims infer_shape(IntList shape, int64_t numel, const char* op) {
   const int64_t known = product_of(out).get(op, "the number of elements", shape);
   if (hole >= 0) {
     FACULA_CHECK(known != 0, ErrorKind::Runtime, op, ": a size of -1 is ambiguous beside a size of 0, got ", shape);
-    bool fits = numel % known == 0;
-    FACULA_CHECK(fits, ErrorKind::Runtime, op, ": shape '", shape, "' is invalid for input of size ", numel);
+    if (numel % known != 0) report_wrong_count(op, shape, numel);
     out[hole] = numel / known;
   } else {
-    FACULA_CHECK(known == numel, ErrorKind::Runtime, op, ": shape '", shape, "' is invalid for input of size ", numel);
+    if (known != numel) report_wrong_count(op, shape, numel);
   }
   return out;
 }

@@ -154,7 +154,7 @@ class Dims {
 enum class MemoryFormat : uint8_t { Contiguous, ChannelsLast, ChannelsLast3d, Preserve };
 enum class Layout : uint8_t { Strided, SparseCoo, SparseCsr, SparseCsc, SparseBsr, SparseBsc };
 
-std::ostream& operator<<(std::ostream& out, IntList list);  // [2, 3]
+std::ostream& operator<<(std::ostream& out, IntList list);  // (2, 3), and (2,), as Python writes a tuple
 inline std::ostream& operator<<(std::ostream& out, const Dims& dims) { return out << IntList(dims); }
 std::ostream& operator<<(std::ostream& out, MemoryFormat format);
 std::ostream& operator<<(std::ostream& out, Layout layout);  // torch.sparse_coo

@@ -34,7 +34,7 @@ Tensor tensor_of_parts(Storage* storage, DType dtype, IntList sizes, uint32_t fl
 
 const SparseParts& sparse_parts(const Tensor& t) { return mutable_sparse_parts(t); }
 SparseParts& mutable_sparse_parts(const Tensor& t) {
-  FACULA_CHECK(is_sparse(t), ErrorKind::NotImplemented, "a sparse tensor is expected, got ",
+  FACULA_CHECK(is_sparse(t), ErrorKind::NotImplemented, "sparse: a sparse tensor is expected, got ",
                t.defined() ? "a strided one" : "None");
   return *static_cast<SparseParts*>(t.storage()->context);
 }
@@ -87,7 +87,8 @@ void copy_parts(const Tensor& out, const Tensor& in) {
 }
 
 void report_no_elements(const Tensor& t) {
-  throw_error(ErrorKind::Runtime, "a sparse tensor has no elements in memory, nor a storage, strides or an address ",
+  throw_error(ErrorKind::Runtime,
+              "sparse: a sparse tensor has no elements in memory, nor a storage, strides or an address ",
               "(to_dense() gives a tensor that has), got layout ", layout_of(t), " and shape ", t.sizes());
 }
 

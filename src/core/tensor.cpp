@@ -36,7 +36,7 @@ namespace {
 
 // Room for `n` sizes and strides in `t`; the old ones are lost when the block changes.
 int64_t* make_room(TensorImpl* t, int64_t n) {
-  FACULA_CHECK(n <= 64, ErrorKind::Runtime, "tensor: at most 64 dimensions, got ", n);
+  FACULA_CHECK(n <= 64, ErrorKind::Runtime, "tensor: expected at most 64 dimensions, got ", n);
   if (__builtin_expect(t->dims != t->inline_, 0)) delete[] t->dims;
   t->dims = n <= TensorImpl::kInlineDims ? t->inline_ : new int64_t[2 * static_cast<size_t>(n)];
   t->ndim = static_cast<uint8_t>(n);
@@ -99,7 +99,7 @@ Tensor with_storage(Storage* storage, DType dtype) {
   t->storage = storage;
   t->data = storage->data;
   t->dtype = dtype;
-  t->ndim = 0;  // what makes room for more asks for it
+  t->ndim = 0;  // read where room for more is made
   t->flags = inference_flag();
   return Tensor::adopt(t);
 }
@@ -330,7 +330,9 @@ Scalar Tensor::item() const {
   FACULA_CHECK(!(flags() & kBatched), ErrorKind::Runtime,
                "vmap: a batched tensor has no single value for .item(), bool() or int(), got an example of shape ",
                sizes());
-  FACULA_CHECK(numel() == 1, ErrorKind::Runtime, "item: a Tensor with one element, got ", numel(), " elements");
+  FACULA_CHECK(numel() == 1, ErrorKind::Runtime,
+               "item: only a Tensor with one element becomes a number (tolist() gives all), got ", numel(),
+               " elements");
   if (__builtin_expect(((flags() & kPythonDispatch) || (watching() & kWatchDispatch)) && item_by_class, 0)) {
     if (Scalar number; item_by_class(*this, number)) return number;
   }
@@ -375,7 +377,7 @@ void refuse_elements(const char* kernel, int64_t most) {
 }
 
 void refuse_device(const char* kernel, Device device) {
-  throw_error(ErrorKind::NotImplemented, kernel, ": no kernel for this device, got ", device);
+  throw_error(ErrorKind::NotImplemented, kernel, ": there is no kernel for this device, got ", device);
 }
 
 void check_held(const Tensor& tensor, const char* kernel) {

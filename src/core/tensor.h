@@ -207,7 +207,7 @@ inline Tensor empty_like_contiguous(const TensorImpl* a, DType dtype) {
   return Tensor::adopt(t);
 }
 
-/// The one door between a tensor and its elements (core/materialize.cpp). Three questions come to it:
+/// The one way from a tensor to its elements (core/materialize.cpp). Three questions are answered there:
 ///   - materialize(), of whatever shows strides or memory to the program: afterwards elements lie in memory in the
 ///     layout that was promised. Throws for what has no elements (sparse tensors).
 ///   - materialize_layout(), of ops that are not made for private layouts: afterwards the layout is the promised one.
@@ -218,7 +218,7 @@ inline Tensor empty_like_contiguous(const TensorImpl* a, DType dtype) {
 /// fresh result that order beside the flag kPrivateLayout. The strides are true, so every kernel reads such a tensor
 /// rightly; what the flag says is that the program was promised plain strides. Element-wise ops, and ops with
 /// `layout: keep` in the schema, take it as it is and pass the flag on; all others, and whatever shows strides or
-/// memory to the program, come to the door: the plain layout is put in place, once. Another thread may do so while a
+/// memory to the program, come here: the plain layout is put in place, once. Another thread may do so while a
 /// kernel runs, so a kernel is given hold(tensor), whose memory nobody exchanges, and writes through a WriteScope
 /// (core/write.h), which takes what was written along. Views, and other tensors on the same storage, are made of
 /// materialized tensors only.

@@ -10,7 +10,7 @@
 namespace facula::cpu {
 namespace {
 
-/// Calls use(holds) with what an element is asked: once for all of them, so that what a loop asks is known to it.
+/// Calls use(holds) with the check of an element: once for all of them, so that a loop knows its check.
 template <class T, class Use>
 auto with_question(Holds what, Use use) {
   if constexpr (std::is_same_v<T, std::complex<float>> || std::is_same_v<T, std::complex<double>>) {

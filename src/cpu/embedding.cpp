@@ -18,8 +18,8 @@ void bag_argmax_cpu(const Tensor& out, const Tensor& weight, const Tensor& rows,
       const int64_t row_step = weight.stride(0), step = weight.stride(1);
       one_by_one(rows.numel(), width, [&](int64_t i) {
         const int64_t k = rows.data<int64_t>()[i], bag = bag_of.data<int64_t>()[i];
-        FACULA_CHECK(k >= 0 && k < weight.size(0) && bag >= 0 && bag < bags, ErrorKind::Index, "_bag_argmax: index ", k,
-                     " of bag ", bag, " is out of range for ", weight.size(0), " rows and ", bags, " bags");
+        FACULA_CHECK(k >= 0 && k < weight.size(0) && bag >= 0 && bag < bags, ErrorKind::Index, "embedding_bag: index ",
+                     k, " of bag ", bag, " is out of range for ", weight.size(0), " rows and ", bags, " bags");
         if (k == padding) return;
         int64_t* best = out.data<int64_t>() + bag * width;
         for (int64_t c = 0; c < width; ++c) {

@@ -16,7 +16,7 @@
 // length, with one more pass (FftHalves); of odd length it is taken as complex. Backward transforms are conjugates of
 // forward ones of conjugates: signs change while points are read and written, as scale does.
 //
-// Factors (ops/fft_plan.h) are kept with the plan, and plans by length. Blocks are where they are whatever the number
+// Factors (ops/fft_plan.h) are cached with the plan, and plans by length. Blocks are where they are whatever the number
 // of threads, so results do not depend on it.
 #include "cpu/fft.h"
 
@@ -524,19 +524,19 @@ void fft_cpu(const Tensor& out, const Tensor& in, IntList dims, FftKind kind, do
 /// Rows of `inner` complex numbers, n / 2 + 1 of them, into n: row n - k is the conjugate of row k.
 template <class T>
 void mirror_rows(const T* half, T* out, int64_t n, int64_t inner, T sign) {
-  const int64_t kept = n / 2 + 1, width = 2 * inner;
-  for (int64_t i = 0; i < kept * inner; ++i) {
+  const int64_t given = n / 2 + 1, width = 2 * inner;
+  for (int64_t i = 0; i < given * inner; ++i) {
     out[2 * i] = half[2 * i];
     out[2 * i + 1] = sign * half[2 * i + 1];
   }
   if (inner == 1) {
-    for (int64_t k = kept; k < n; ++k) {
+    for (int64_t k = given; k < n; ++k) {
       out[2 * k] = half[2 * (n - k)];
       out[2 * k + 1] = -sign * half[2 * (n - k) + 1];
     }
     return;
   }
-  for (int64_t k = kept; k < n; ++k) {
+  for (int64_t k = given; k < n; ++k) {
     const T* from = half + (n - k) * width;
     T* to = out + k * width;
     for (int64_t i = 0; i < inner; ++i) {

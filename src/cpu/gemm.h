@@ -31,7 +31,7 @@ inline void (*gemm_pack)(const MatrixProduct& product, int64_t from, int64_t to,
 /// Whether this level's products of float32 are `gemm`.
 bool has_own_gemm();
 /// The product on as many threads as it is worth; the inner dimension has elements. Where `b` is not given, what is
-/// kept of the product's weights is used.
+/// cached of the product's weights is used.
 void own_product(const MatrixProduct& product, const PackedColumns& b = {});
 /// Bytes of b packed, and the packing, on all threads.
 int64_t packed_bytes(const MatrixProduct& product);

@@ -147,16 +147,16 @@ void Mt19937::get_state(uint8_t* out) const {
 }
 
 void Mt19937::set_state(const uint8_t* state, size_t size) {
-  FACULA_CHECK(size == kStateBytes, ErrorKind::Runtime, "Generator.set_state: expected ", kStateBytes,
-               " bytes, received ", size);
+  FACULA_CHECK(size == kStateBytes, ErrorKind::Runtime, "Generator.set_state: expected ", kStateBytes, " bytes, got ",
+               size);
   StateBytes bytes;
   std::memcpy(&bytes, state, sizeof bytes);
   FACULA_CHECK(bytes.seeded == 1 && bytes.left >= 1 && bytes.left <= kWords && bytes.next <= kWords, ErrorKind::Runtime,
-               "Generator.set_state: expected the state of an MT19937 generator, received seeded ", bytes.seeded,
-               ", left ", bytes.left, ", next ", bytes.next);
+               "Generator.set_state: expected the state of an MT19937 generator, got seeded ", bytes.seeded, ", left ",
+               bytes.left, ", next ", bytes.next);
   FACULA_CHECK(bytes.left == 1 || bytes.next + static_cast<uint64_t>(bytes.left) == kWords + 1, ErrorKind::Runtime,
-               "Generator.set_state: expected left + next to be ", kWords + 1, ", received left ", bytes.left,
-               ", next ", bytes.next);
+               "Generator.set_state: expected left + next to be ", kWords + 1, ", got left ", bytes.left, ", next ",
+               bytes.next);
   seed_ = bytes.seed;
   left_ = bytes.left;
   next_ = static_cast<uint32_t>(bytes.next);

@@ -211,7 +211,8 @@ class Splitter {
   }
   bool is_wanted(uint16_t value, size_t end) const { return group_.values[value].data || last_[value] >= end; }
 
-  /// Where the run ends that begins with a step: earlier than asked where registers do not suffice; 0 where none is.
+  /// Where the run ends that begins with a step: earlier than requested where registers do not suffice; 0 where none
+  /// is.
   size_t translate(size_t first, size_t end, GroupRuns& result, std::vector<uint8_t>& code,
                    std::vector<size_t>& places) {
     for (; end - first > 1; end = first + (end - first) * 3 / 4) {
@@ -306,8 +307,8 @@ Cache& cache() {
 }
 
 bool is_off() {
-  static const char* const asked = std::getenv("FACULA_COMPILE_EMIT");
-  return asked && *asked == '0';
+  static const char* const setting = std::getenv("FACULA_COMPILE_EMIT");
+  return setting && *setting == '0';
 }
 
 }  // namespace

@@ -90,7 +90,7 @@ void visit_lapack(DType dtype, const char* op, F f) {
     case DType::Float64: return f(TypeTag<double>{});
     case DType::Complex64: return f(TypeTag<std::complex<float>>{});
     case DType::Complex128: return f(TypeTag<std::complex<double>>{});
-    default: throw_error(ErrorKind::Runtime, op, ": float32, float64, complex64 or complex128, got ", dtype);
+    default: throw_error(ErrorKind::Runtime, op, ": expected float32, float64, complex64 or complex128, got ", dtype);
   }
 }
 

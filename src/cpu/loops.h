@@ -46,7 +46,7 @@ void ask_for(const T* p, int64_t count) {
 }
 
 /// Calls block(from, count) for all of 0 to n; `out` and `in` are what it writes and reads. Blocks are short where
-/// later memory is asked for in between; otherwise there is one.
+/// later memory is prefetched in between; otherwise there is one.
 template <class R, class F, class... T>
 void in_blocks(int64_t n, const R* out, F block, const T*... in) {
   if constexpr (kVectorBytes < 64) return block(0, n);

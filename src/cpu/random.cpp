@@ -334,12 +334,11 @@ void check_weights(const T* weights, int64_t rows, int64_t categories) {
     }
     for (int64_t i = 0; i < categories && !right; ++i) {
       const double weight = static_cast<double>(weights[i]);
-      FACULA_CHECK(is_right(weight), ErrorKind::Runtime,
-                   "multinomial: weights must be finite and not negative, received ", weight, " at row ", row,
-                   ", category ", i);
+      FACULA_CHECK(is_right(weight), ErrorKind::Runtime, "multinomial: weights must be finite and not negative, got ",
+                   weight, " at row ", row, ", category ", i);
     }
     FACULA_CHECK(positive, ErrorKind::Runtime,
-                 "multinomial: the weights of a row must have a positive sum, received 0 for row ", row);
+                 "multinomial: the weights of a row must have a positive sum, got 0 for row ", row);
   }
 }
 
@@ -392,8 +391,8 @@ void fill_multinomial(int64_t* out, const T* weights, int64_t rows, int64_t cate
                       bool replacement, Mt19937& generator) {
   check_weights(weights, rows, categories);
   FACULA_CHECK(replacement || samples <= categories, ErrorKind::Runtime,
-               "multinomial: without replacement there can be at most as many samples as categories, received ",
-               samples, " samples of ", categories, " categories");
+               "multinomial: without replacement there can be at most as many samples as categories, got ", samples,
+               " samples of ", categories, " categories");
   std::vector<Computed<T>> scratch(static_cast<size_t>(categories));
   const auto sample = replacement && samples > 1 ? sample_with_replacement<T> : sample_without_replacement<T>;
   const int64_t grain = kGrain / std::max<int64_t>(categories + samples, 1) + 1;

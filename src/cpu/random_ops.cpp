@@ -194,7 +194,7 @@ void gamma_cpu(const Tensor& out, const Tensor& shapes, Generator& generator) {
   });
 }
 
-// Gamma values by their sum; kept off 1 as well.
+// Gamma values by their sum; below 1 as well.
 void dirichlet_cpu(const Tensor& out, const Tensor& concentration, Generator& generator) {
   Mt19937& g = mt19937(generator);
   const int64_t size = out.size(-1), rows = out.numel() / std::max<int64_t>(size, 1);

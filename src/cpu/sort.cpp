@@ -175,7 +175,7 @@ void sort_short_rows(const T* in, T* values, int64_t* indices, int64_t rows, int
   }
 }
 
-/// Does what is asked where rows are short and several. `values` may be `in` where all elements are wanted.
+/// Does all of it where rows are short and several. `values` may be `in` where all elements are wanted.
 template <class T>
 bool sort_if_short(const T* in, T* values, int64_t* indices, int64_t rows, int64_t n, int64_t k, bool descending) {
   if constexpr (sizeof(T) == 8) {
@@ -264,7 +264,7 @@ void each_within(const T* in, int64_t n, bool descending, const Packed<T>& bound
 
 constexpr int64_t kInserted = 32;
 
-// The k first packed elements of a row: few are kept in order, many in a buffer of candidates, which is thinned out
+// The k first packed elements of a row: few are held in order, many in a buffer of candidates, which is thinned out
 // when full and ends unordered.
 template <class T>
 Packed<T>* select_first(const T* in, int64_t n, int64_t k, bool descending, std::vector<Packed<T>>& buffer) {

@@ -1,5 +1,5 @@
 // What devices do while a profile runs.
-//   - Where CUPTI is there, it tells of every kernel, copy and fill, and which call of the driver queued it. Around the
+//   - Where CUPTI is there, it reports every kernel, copy and fill, and which call of the driver queued it. Around the
 //     work that a kernel of a table queues stands a number (external correlation), by which the records find the op.
 //   - Where it is not, or another profiler holds it: a pair of events around that work. One entry then stands for all
 //     that a kernel of a table queued, products of libraries too, and the names of their kernels are not known.

@@ -12,7 +12,7 @@
 namespace facula::cuda {
 namespace {
 
-struct Pair {
+struct EventPair {
   Activity activity;
   Event begin{CU_EVENT_DEFAULT}, end{CU_EVENT_DEFAULT};
   bool ended = false;
@@ -39,7 +39,7 @@ class EventRecording final : public ActivityRecording {
   int64_t begin(int device, const char* kernel) override {
     const Stream stream = current_stream(device);
     if (is_captured(stream)) return -1;  // nothing runs, and events of a graph have no time
-    Pair* pair;
+    EventPair* pair;
     int64_t number;
     {
       std::lock_guard guard(mutex_);
@@ -57,7 +57,7 @@ class EventRecording final : public ActivityRecording {
   }
 
   void end(int64_t number) noexcept override {
-    Pair& pair = at(number);
+    EventPair& pair = at(number);
     const Activity& a = pair.activity;
     bool ended = true;
     try {
@@ -72,7 +72,7 @@ class EventRecording final : public ActivityRecording {
   Activities finish() override {
     Activities found;
     std::lock_guard guard(mutex_);
-    for (Pair& pair : pairs_) {
+    for (EventPair& pair : pairs_) {
       if (!pair.ended) {  // another thread is at it
         ++found.lost;
         continue;
@@ -86,13 +86,13 @@ class EventRecording final : public ActivityRecording {
   }
 
  private:
-  Pair& at(int64_t number) {
+  EventPair& at(int64_t number) {
     std::lock_guard guard(mutex_);
     return pairs_[static_cast<size_t>(number)];
   }
 
   std::mutex mutex_;
-  std::deque<Pair> pairs_;
+  std::deque<EventPair> pairs_;
   std::vector<Meeting> meetings_;
 };
 

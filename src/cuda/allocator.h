@@ -5,7 +5,7 @@
 // belongs to the stream that it was allocated on and is given back to that stream's pool at once: work queued there
 // later comes later. A block that another stream uses (record_stream) goes back when that stream has reached the
 // place where it was released. Best fit; a block is split where what is left is worth keeping, and joined with free
-// neighbours. The driver is asked for memory when no block fits, and gets segments back only when it has no more,
+// neighbours. Memory is requested from the driver when no block fits, and gets segments back only when it has no more,
 // or when a program says empty_cache(): so later iterations of a training loop make no calls of the driver's memory
 // functions. A small block that is released stays as it is for the next request of its size, and is joined with its
 // neighbours only before more memory is taken or the blocks are looked at: so the ops of a loop find theirs at once.
@@ -13,7 +13,7 @@
 //
 // Under a memory budget, which bounds what is reserved, segments are expandable ones of small granules, so that holes
 // between blocks cost little. A request that would pass it takes free granules from elsewhere, only as many as it
-// needs, those that were not used for longest, after the work of their streams. Where they would not do, it asks for
+// needs, those that were not used for longest, after the work of their streams. Where they would not do, it requests
 // room first (core/budget_hooks.h), again and again, then takes what is cached, and then it fails. While a graph is
 // captured nothing is let go of.
 //
@@ -22,7 +22,7 @@
 //
 // To find mistakes: with FACULA_CUDA_POISON=1 blocks are filled when they are taken (with NaN) and when they come
 // back, by their stream, so that uses of unset and of released memory show. With PYTORCH_NO_CUDA_MEMORY_CACHING=1
-// every block is the driver's, of exactly the size that was asked for, so that tools see where it ends.
+// every block is the driver's, of exactly the requested size, so that tools see where it ends.
 #pragma once
 
 #include <cstddef>
@@ -58,12 +58,12 @@ struct AllocatorStats {
 };
 
 void* allocate(size_t bytes, int device, Stream stream);
-/// Asked before an allocation fails: whether blocks were released (those that other processes are done with).
+/// Called before an allocation fails; returns whether blocks were released (those that other processes are done with).
 inline bool (*reclaim)() = nullptr;
 void release(void* memory, int device);
 /// The block is not used again before the stream has reached what is queued on it when the block is released.
 void record_stream(void* memory, Stream stream);
-/// Those that use a block: the one it belongs to, then those that record_stream() was told.
+/// Those that use a block: the one it belongs to, then those given to record_stream().
 std::vector<Stream> streams_of(void* memory, int device);
 
 /// Of each block, the line of the program that made it (core/places.h) is noted from now on.

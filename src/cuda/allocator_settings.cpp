@@ -37,7 +37,7 @@ std::vector<std::string_view> pieces(std::string_view text, char separator) {
 }
 
 [[noreturn]] void wrong(std::string_view key, const char* expected, std::string_view given) {
-  throw_error(ErrorKind::Value, "CUDA allocator settings: ", key, ": ", expected, ", got ", given);
+  throw_error(ErrorKind::Value, "CUDAAllocatorConfig: ", key, ": ", expected, ", got ", given);
 }
 
 template <class T>
@@ -124,7 +124,7 @@ AllocatorSettings parse_allocator_settings(std::string_view text) {
     const std::string_view key = trimmed(item.substr(0, colon));
     const auto* known = std::find_if(std::begin(keys), std::end(keys), [&](const auto& k) { return k.key == key; });
     FACULA_CHECK(known != std::end(keys), ErrorKind::Value,
-                 "CUDA allocator settings: one of expandable_segments, max_split_size_mb, "
+                 "CUDAAllocatorConfig: one of expandable_segments, max_split_size_mb, "
                  "garbage_collection_threshold, roundup_power2_divisions and backend, got ",
                  key.empty() ? "nothing" : key);
     if (colon == std::string_view::npos) wrong(key, "a value after a colon", item);
@@ -153,5 +153,10 @@ void set_allocator_settings(std::string_view text) {
 }
 
 size_t divisions_for(const AllocatorSettings& s, size_t bytes) { return s.divisions[place_of(bytes / kMiB)]; }
+
+bool detail::is_switched_on(const char* name) {
+  const char* text = std::getenv(name);
+  return text && *text && *text != '0';
+}
 
 }  // namespace facula::cuda

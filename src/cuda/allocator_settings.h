@@ -25,11 +25,13 @@ struct AllocatorSettings {
 };
 
 AllocatorSettings parse_allocator_settings(std::string_view text);
-/// Those of the process: the environment's until others are set. The text is kept as it was given.
+/// Those of the process: the environment's until others are set. The text stays as it was given.
 AllocatorSettings allocator_settings();
 namespace detail {
 inline std::atomic<uint64_t> settings_version{1};
-}
+/// Whether a variable of the environment is set, and not to 0.
+bool is_switched_on(const char* name);
+}  // namespace detail
 /// Another number, from 1 on, whenever they change.
 inline uint64_t allocator_settings_version() { return detail::settings_version.load(std::memory_order_relaxed); }
 std::string allocator_settings_text();
@@ -37,5 +39,15 @@ void set_allocator_settings(std::string_view text);
 
 /// Of how many steps between two powers of two a block of so many bytes may be.
 size_t divisions_for(const AllocatorSettings& settings, size_t bytes);
+
+/// PYTORCH_NO_CUDA_MEMORY_CACHING and FACULA_CUDA_POISON (allocator.h).
+inline bool is_caching_off() {
+  static const bool set = detail::is_switched_on("PYTORCH_NO_CUDA_MEMORY_CACHING");
+  return set;
+}
+inline bool is_poisoning() {
+  static const bool set = detail::is_switched_on("FACULA_CUDA_POISON");
+  return set;
+}
 
 }  // namespace facula::cuda

@@ -16,10 +16,10 @@ constexpr double kRoundedPass = 0.8 * 230;   // which more instructions than pro
 constexpr double kScalarPass = 0.8 * 24;     // attention.cuh, which shared memory holds up
 constexpr double kScalarProduct = 0.8 * 64;  // product.cuh, or a library, of float32
 constexpr double kDouble = 0.8 * 16;
-constexpr double kPasses = 3.5, kPassesInOps = 3;  // with gradients, times forwards: scores are made again, or kept
+constexpr double kPasses = 3.5, kPassesInOps = 3;  // with gradients, times forwards: scores are made again, or saved
 constexpr double kScoreBytes = 16;  // written and read around soft-max, and as much for each further pass
 constexpr double kLaunch = 4e-6;
-constexpr double kOpsLaunched = 8, kOfMemory = 16, kOfMemoryKept = 128;
+constexpr double kOpsLaunched = 8, kOfMemory = 16, kOfMemorySaved = 128;
 
 /// What is done in a second at most: multiplications and additions for one of a processor in a cycle, and bytes.
 struct Rates {
@@ -70,7 +70,7 @@ AttentionTimes predicted_times(const LibraryAttention& call) {
   const double in_ops = kLaunch * kOpsLaunched * (ops + is_half_type) +
                         ops * (products / (product_rate(call.query.dtype(), p) * rates.cycles) +
                                (score_bytes + cast_bytes) / rates.bytes);
-  const double room = static_cast<double>(p.total_memory) / (call.with_gradients ? kOfMemoryKept : kOfMemory);
+  const double room = static_cast<double>(p.total_memory) / (call.with_gradients ? kOfMemorySaved : kOfMemory);
   return {one_pass, in_ops, scores * wide * 2 <= room};
 }
 

@@ -88,7 +88,7 @@ void load() {
   budget_bounds[static_cast<size_t>(DeviceType::CUDA)] = {
       [](Device device, size_t bytes) {
         FACULA_CHECK(!is_allocator_changed(), ErrorKind::Runtime,
-                     "memory_budget: the allocator of Facula, got one that the program has put in its place");
+                     "memory_budget: expected the allocator of Facula, got one that the program has put in its place");
         set_memory_budget(checked_index(device, "memory_budget"), bytes);
       },
       [](Device device) { return held_bytes(checked_index(device, "memory_budget")); },

@@ -5,7 +5,7 @@
 
 namespace facula::cuda {
 
-/// Puts CUDA's row and kernels into the tables. No driver is opened before a device is asked for.
+/// Puts CUDA's row and kernels into the tables. No driver is opened before a device is used.
 void register_backend();
 
 /// Waits for the stream that the calling thread works on.

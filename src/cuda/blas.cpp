@@ -1,6 +1,6 @@
 // Products by cublasLtMatmul. cuBLAS thinks in columns: a row-major matrix is to it the transpose of one whose leading
 // dimension is the row stride. So it is given out^T = b^T a^T, and no matrix is moved. What the library chose for a
-// problem is kept.
+// form of products is cached.
 #include "cuda/blas.h"
 
 #include <algorithm>
@@ -90,25 +90,25 @@ Types types_of(DType dtype) {
   }
 }
 
-/// In which types the parts of a divided sum may be kept.
+/// In which types the parts of a divided sum may be stored.
 uint32_t reductions_of(DType dtype) {
   const bool narrow = (dtype == DType::Float16 && !flags()[Flag::HalfReduction]) ||
                       (dtype == DType::BFloat16 && !flags()[Flag::BrainReduction]);
   return narrow ? CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE : CUBLASLT_REDUCTION_SCHEME_MASK;
 }
 
-/// One matrix of a problem in columns: as it lies in memory, and whether the product reads it transposed.
+/// One matrix of a product in columns: as it lies in memory, and whether the product reads it transposed.
 struct Side {
   int64_t rows, columns, leading, step, transposed, alignment;
 };
 
 /// What a choice of the library depends on; compared byte by byte, so nothing lies between the members.
-struct Problem {
+struct ProductKey {
   int64_t device, batch, bias, reductions, matrices, compute, scale;
   int64_t tuning;  // the version of what is known of the fastest ways; -1: the library chooses
   Side left, right, out;
 };
-static_assert(sizeof(Problem) == 26 * sizeof(int64_t));
+static_assert(sizeof(ProductKey) == 26 * sizeof(int64_t));
 
 int64_t alignment_of(const void* p) {
   constexpr int kMost = 8;  // 256 bytes
@@ -128,27 +128,27 @@ Side side_of(const MatrixOperand& o, int64_t rows, int64_t columns) {
   return s;
 }
 
-bool fits(const Problem& p) {
+bool fits(const ProductKey& p) {
   constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
   for (const Side* s : {&p.left, &p.right, &p.out})
     if (std::max({s->rows, s->columns, s->leading}) > kMost) return false;
   return p.batch <= kMost;
 }
 
-Problem problem_of(const MatrixProduct& p, const Types& types) {
-  Problem problem{};
-  problem.device = active_index();
-  problem.batch = p.batch;
-  problem.bias = p.bias != nullptr;
-  problem.reductions = reductions_of(p.dtype);
-  problem.matrices = types.matrices;
-  problem.compute = types.compute;
-  problem.scale = types.scale;
-  problem.tuning = tuning().enabled ? tuning().version.load() : -1;
-  problem.left = side_of(p.b, p.inner, p.columns);
-  problem.right = side_of(p.a, p.rows, p.inner);
-  problem.out = {p.columns, p.rows, p.rows == 1 ? p.columns : p.out_row, p.out_batch, 0, alignment_of(p.out)};
-  return problem;
+ProductKey key_of(const MatrixProduct& p, const Types& types) {
+  ProductKey key{};
+  key.device = active_index();
+  key.batch = p.batch;
+  key.bias = p.bias != nullptr;
+  key.reductions = reductions_of(p.dtype);
+  key.matrices = types.matrices;
+  key.compute = types.compute;
+  key.scale = types.scale;
+  key.tuning = tuning().enabled ? tuning().version.load() : -1;
+  key.left = side_of(p.b, p.inner, p.columns);
+  key.right = side_of(p.a, p.rows, p.inner);
+  key.out = {p.columns, p.rows, p.rows == 1 ? p.columns : p.out_row, p.out_batch, 0, alignment_of(p.out)};
+  return key;
 }
 
 /// How much a product may use: 32 MiB on the larger devices as in PyTorch, or $CUBLASLT_WORKSPACE_SIZE in KiB.
@@ -169,13 +169,13 @@ struct Preference {
     if (is) blas().cublasLtMatmulPreferenceDestroy(is);
   }
   template <class T>
-  void tell(cublasLtMatmulPreferenceAttributes_t attribute, const T& value) const {
+  void set(cublasLtMatmulPreferenceAttributes_t attribute, const T& value) const {
     FACULA_BLAS_CALL(cublasLtMatmulPreferenceSetAttribute, is, attribute, &value, sizeof value);
   }
 };
 
-/// Whether the heuristics say that they have no way for a problem, and not that the library or the device has failed.
-bool is_of_the_problem(cublasStatus_t status) {
+/// Whether the heuristics say that they have no way for a product, and not that the library or the device has failed.
+bool is_unsupported(cublasStatus_t status) {
   return status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE ||
          status == CUBLAS_STATUS_ARCH_MISMATCH;
 }
@@ -189,16 +189,16 @@ void note_failure(cublasStatus_t status) {
                 .c_str());
 }
 
-/// What the library made of a problem.
+/// What the library made of a product.
 class MatmulPlan {
  public:
-  explicit MatmulPlan(const Problem& p) {
+  explicit MatmulPlan(const ProductKey& p) {
     const auto compute = static_cast<cublasComputeType_t>(p.compute);
     const auto type = static_cast<cudaDataType>(p.matrices);
     FACULA_BLAS_CALL(cublasLtMatmulDescCreate, &desc, compute, static_cast<cudaDataType>(p.scale));
-    tell(CUBLASLT_MATMUL_DESC_TRANSA, p.left.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
-    tell(CUBLASLT_MATMUL_DESC_TRANSB, p.right.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
-    if (p.bias) tell(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
+    set(CUBLASLT_MATMUL_DESC_TRANSA, p.left.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
+    set(CUBLASLT_MATMUL_DESC_TRANSB, p.right.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
+    if (p.bias) set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
     const Side* sides[] = {&p.left, &p.right, &p.out};
     for (size_t i = 0; i < layouts.size(); ++i) layouts[i] = layout_of(*sides[i], type, static_cast<int32_t>(p.batch));
     choose(p);
@@ -211,7 +211,7 @@ class MatmulPlan {
   MatmulPlan(const MatmulPlan&) = delete;
 
   template <class T>
-  void tell(cublasLtMatmulDescAttributes_t attribute, const T& value) const {
+  void set(cublasLtMatmulDescAttributes_t attribute, const T& value) const {
     FACULA_BLAS_CALL(cublasLtMatmulDescSetAttribute, desc, attribute, &value, sizeof value);
   }
 
@@ -220,7 +220,7 @@ class MatmulPlan {
   using Way = cublasLtMatmulHeuristicResult_t;
   std::vector<Way> ways;  // that the library proposes, the best first as far as it knows
   size_t chosen = 0;
-  bool is_settled = false;  // where the fastest way is asked for: it is known, or not to be tried
+  bool is_tuned = false;  // where the fastest way is wanted: it is known, or not to be tried
   bool is_possible() const { return !ways.empty(); }
 
  private:
@@ -236,15 +236,15 @@ class MatmulPlan {
     return layout;
   }
 
-  void choose(const Problem& p) {
+  void choose(const ProductKey& p) {
     Preference preference;
     FACULA_BLAS_CALL(cublasLtMatmulPreferenceCreate, &preference.is);
-    preference.tell(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, most_workspace(static_cast<int>(p.device)));
-    preference.tell(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, static_cast<uint32_t>(p.reductions));
-    preference.tell(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, static_cast<uint32_t>(p.left.alignment));
-    preference.tell(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, static_cast<uint32_t>(p.right.alignment));
-    preference.tell(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, static_cast<uint32_t>(p.out.alignment));
-    preference.tell(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, static_cast<uint32_t>(p.out.alignment));
+    preference.set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, most_workspace(static_cast<int>(p.device)));
+    preference.set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, static_cast<uint32_t>(p.reductions));
+    preference.set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, static_cast<uint32_t>(p.left.alignment));
+    preference.set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, static_cast<uint32_t>(p.right.alignment));
+    preference.set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, static_cast<uint32_t>(p.out.alignment));
+    preference.set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, static_cast<uint32_t>(p.out.alignment));
     constexpr int kMostTuned = 16;
     const int wanted = p.tuning < 0 ? 1 : kMostTuned;
     ways.resize(static_cast<size_t>(wanted));
@@ -253,21 +253,21 @@ class MatmulPlan {
         blas().cublasLtMatmulAlgoGetHeuristic(handle_of(static_cast<int>(p.device)), desc, layouts[0], layouts[1],
                                               layouts[2], layouts[2], preference.is, wanted, ways.data(), &found);
     ways.resize(status == CUBLAS_STATUS_SUCCESS ? static_cast<size_t>(found) : 0);
-    if (is_of_the_problem(status)) note_failure(status);
+    if (is_unsupported(status)) note_failure(status);
     else check(status, "cublasLtMatmulAlgoGetHeuristic");
     std::erase_if(ways, [](const Way& way) { return way.state != CUBLAS_STATUS_SUCCESS; });
   }
 };
 
-void tune(MatmulPlan& plan, const Problem& problem, const MatrixProduct& p);
+void tune(MatmulPlan& plan, const ProductKey& key, const MatrixProduct& p);
 
 template <class Use>
-auto with_plan(const Problem& problem, const MatrixProduct& p, Use&& use) {
-  static auto& plans = *new PlanCache<Problem, MatmulPlan>;
+auto with_plan(const ProductKey& key, const MatrixProduct& p, Use&& use) {
+  static auto& plans = *new PlanCache<ProductKey, MatmulPlan>;
   return plans.with(
-      problem, [&] { return MatmulPlan(problem); },
+      key, [&] { return MatmulPlan(key); },
       [&](MatmulPlan& plan) {
-        if (problem.tuning >= 0 && !plan.is_settled && plan.is_possible()) tune(plan, problem, p);
+        if (key.tuning >= 0 && !plan.is_tuned && plan.is_possible()) tune(plan, key, p);
         return use(plan);
       });
 }
@@ -292,7 +292,7 @@ struct Factor {
 
 /// Queues the product, done in one of the plan's ways.
 cublasStatus_t queue(const MatmulPlan& plan, const MatmulPlan::Way& way, const MatrixProduct& p, void* out) {
-  if (p.bias) plan.tell(CUBLASLT_MATMUL_DESC_BIAS_POINTER, p.bias);
+  if (p.bias) plan.set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, p.bias);
   const int device = active_index();
   const size_t bytes = way.workspaceSize;
   Tensor workspace;  // goes back to the stream's pool at once: what comes later there is queued behind the product
@@ -308,7 +308,7 @@ cublasStatus_t queue(const MatmulPlan& plan, const MatmulPlan::Way& way, const M
 
 // ---- the fastest way, by trying
 
-const char* type_name(const Problem& p) {
+const char* type_name(const ProductKey& p) {
   switch (p.matrices) {
     case CUDA_R_16F: return "Half";
     case CUDA_R_16BF: return "BFloat16";
@@ -319,8 +319,8 @@ const char* type_name(const Problem& p) {
   }
 }
 
-/// How the files call a problem.
-Tuning::Key tuning_key(const Problem& p) {
+/// How the files call a product.
+Tuning::Key tuning_key(const ProductKey& p) {
   const auto letter = [](const Side& s, char plain) {
     return static_cast<char>(s.transposed ? plain - 'N' + 'T' : plain);
   };
@@ -364,7 +364,7 @@ double time_of(const MatmulPlan& plan, const MatmulPlan::Way& way, const MatrixP
   return timed(times) / times;
 }
 
-/// Whether a way gives what the library's own choice does, as nearly as the program asks.
+/// Whether a way gives what the library's own choice does, as nearly as the program demands.
 bool agrees(const Tensor& got, const Tensor& wanted) {
   Tensor host[2];
   const Tensor* from[] = {&got, &wanted};
@@ -397,23 +397,23 @@ size_t fastest(const MatmulPlan& plan, const MatrixProduct& given, double* milli
 
 constexpr std::string_view kWayName = "Gemm_CublasLt_";
 
-void tune(MatmulPlan& plan, const Problem& problem, const MatrixProduct& p) {
-  const auto device = static_cast<int>(problem.device);
-  const Tuning::Key key = tuning_key(problem);
-  plan.is_settled = true;
-  if (const auto known = tuning().find(key, device)) {
+void tune(MatmulPlan& plan, const ProductKey& key, const MatrixProduct& p) {
+  const auto device = static_cast<int>(key.device);
+  const Tuning::Key name = tuning_key(key);
+  plan.is_tuned = true;
+  if (const auto known = tuning().find(name, device)) {
     if (!known->way.starts_with(kWayName)) return;
     const auto number = static_cast<size_t>(std::strtoull(known->way.c_str() + kWayName.size(), nullptr, 10));
     if (number < plan.ways.size()) plan.chosen = number;
     return;
   }
-  if (tuning().records_untuned) tuning().add_untuned(key, device);
+  if (tuning().records_untuned) tuning().add_untuned(name, device);
   if (!tuning().tunes) return;
-  plan.is_settled = !is_captured(current_stream(device));
-  if (!plan.is_settled) return;
+  plan.is_tuned = !is_captured(current_stream(device));
+  if (!plan.is_tuned) return;
   double milliseconds = 0;
   plan.chosen = fastest(plan, p, &milliseconds);
-  tuning().add(key, {std::string(kWayName) + std::to_string(plan.chosen), milliseconds}, device);
+  tuning().add(name, {std::string(kWayName) + std::to_string(plan.chosen), milliseconds}, device);
 }
 
 /// Where the library adds no bias (float64 and complex numbers), the product is added to rows of it.
@@ -423,7 +423,7 @@ bool product_over_bias(const MatrixProduct& p) {
   rest.bias = nullptr;
   rest.beta = 1;
   const auto is_possible = [](const MatmulPlan& plan) { return plan.is_possible(); };
-  if (!with_plan(problem_of(rest, types_of(rest.dtype)), rest, is_possible)) return false;
+  if (!with_plan(key_of(rest, types_of(rest.dtype)), rest, is_possible)) return false;
   const int device = active_index();
   const long long rows = p.rows, columns = p.columns, batch = p.batch, out_row = p.out_row, out_batch = p.out_batch;
   fill(device, {bits_of(item_size(p.dtype))}, grid_for(device, batch * rows * columns), static_cast<void*>(p.out),
@@ -436,9 +436,9 @@ bool product_over_bias(const MatrixProduct& p) {
 bool product_by_library(const MatrixProduct& p) {
   if (p.inner == 0 || !has_types(p.dtype) || !loaded().error.empty()) return false;
   const Types types = types_of(p.dtype);
-  const Problem problem = problem_of(p, types);
-  if (!fits(problem)) return false;
-  const bool done = with_plan(problem, p, [&](const MatmulPlan& plan) {
+  const ProductKey key = key_of(p, types);
+  if (!fits(key)) return false;
+  const bool done = with_plan(key, p, [&](const MatmulPlan& plan) {
     if (!plan.is_possible()) return false;
     check(queue(plan, plan.ways[plan.chosen], p, p.out), "cublasLtMatmul");
     return true;

@@ -17,9 +17,9 @@
 namespace facula::cuda {
 namespace {
 
-class Program {
+class CompiledSource {
  public:
-  explicit Program(const std::string& source) {
+  explicit CompiledSource(const std::string& source) {
     std::vector<const char*> texts, names;
     for (int i = 0; i < device_source_count; ++i) {
       texts.push_back(device_sources[i].text);
@@ -28,8 +28,8 @@ class Program {
     check(compiler().nvrtcCreateProgram(&program_, source.c_str(), "facula_kernel.cu", device_source_count,
                                         texts.data(), names.data()));
   }
-  ~Program() { compiler().nvrtcDestroyProgram(&program_); }
-  Program(const Program&) = delete;
+  ~CompiledSource() { compiler().nvrtcDestroyProgram(&program_); }
+  CompiledSource(const CompiledSource&) = delete;
 
   void compile(const std::vector<std::string>& expressions, const std::vector<std::string>& options) {
     for (const std::string& e : expressions) check(compiler().nvrtcAddNameExpression(program_, e.c_str()));
@@ -192,7 +192,7 @@ std::vector<CompiledKernel> compile_together(const std::vector<KernelSource>& ke
                                              const std::vector<std::string>& more_options, std::string* log) {
   std::vector<std::string> options = options_for(architecture), expressions;
   options.insert(options.end(), more_options.begin(), more_options.end());
-  Program program(joined(kernels, expressions));
+  CompiledSource program(joined(kernels, expressions));
   program.compile(expressions, options);
   if (log) *log = program.log();
   std::vector<CompiledKernel> made;

@@ -76,7 +76,7 @@ WindowMatrix windows_of(const Tensor& images, int64_t rows, int64_t columns, int
 /// `on_left`: whether the windows are the left side.
 void queue(MatricesArgs& args, const WindowMatrix& windows, DType dtype, bool on_left, int device) {
   static const DeviceKernel kernel{"conv_tensor.cuh", "windows_by_tensor_cores"};
-  static const ProductKernels products("matmul.cuh", "Matrices");
+  static const ProductKernels products("matmul.cuh", "StridedProduct");
   Tensor partial;
   const TensorPlan plan = plan_tensor_product(args.tiles, dtype, false, device, partial);
   kernel(device, {dtype, plan.precision, on_left, plan.size}, plan.grid, args, windows);

@@ -59,8 +59,8 @@ inline int current_index() { return thread_device.current; }
 void set_current_index(int device);
 
 /// Makes the driver work with the device on this thread, and returns what it worked with before where that is something
-/// else: another device, or a context of another library's. Nobody tells of those (cudaSetDevice, cuCtxPushCurrent), so
-/// the driver is asked each time, which takes some nanoseconds.
+/// else: another device, or a context of another library's. Nothing reports those (cudaSetDevice, cuCtxPushCurrent), so
+/// the driver is queried each time, which takes some nanoseconds.
 inline CUcontext activate(int device) {
   CUcontext before = nullptr;
   driver().cuCtxGetCurrent(&before);
@@ -74,7 +74,7 @@ inline CUcontext activate(int device) {
 /// That device: the one whose kernel runs.
 inline int active_index() { return thread_device.active; }
 
-/// Goes back to what activate() returned. The driver's error, if there is one, is not lost: the next activate() asks it
+/// Goes back to what activate() returned. The driver's error, if there is one, is not lost: the next activate() queries it
 /// again.
 inline void reactivate(CUcontext before) noexcept {
   if (__builtin_expect(before != nullptr, 0)) detail::go_back(before);

@@ -1,6 +1,6 @@
 // Attention as graphs of matrix products, pointwise operations and reductions, from which the library makes one kernel.
-// It knows such graphs by their form: they are written as NVIDIA's own front end writes them. A problem's plans are
-// kept; whether there is one says whether the library can compute it.
+// It knows such graphs by their form: they are written as NVIDIA's own front end writes them. Plans of a form are
+// cached; whether there is one says whether the library can compute it.
 #include "cuda/dnn_attention.h"
 
 #include <algorithm>
@@ -57,12 +57,12 @@ struct Lie {
   int64_t sizes[4], strides[4];
 };
 /// What a plan depends on; compared byte by byte, so nothing lies between the members.
-struct Problem {
+struct AttentionKey {
   int64_t backwards, device, dtype, is_causal, has_bias, deterministic;
   double dropout;
   Lie query, key, value, out, bias;
 };
-static_assert(sizeof(Problem) == (6 + 1 + 5 * 8) * sizeof(int64_t));
+static_assert(sizeof(AttentionKey) == (6 + 1 + 5 * 8) * sizeof(int64_t));
 
 Lie lie_of(const Tensor& t) {
   Lie l{};
@@ -180,11 +180,11 @@ class Writer {
   }
 
   /// Nothing where the library does not know an operation.
-  std::optional<dnn::Plans> plans(int device, const dnn::Wishes& wishes) const {
+  std::optional<dnn::EnginePlans> plans(int device, const dnn::Wishes& wishes) const {
     if (!known_) return {};
     std::vector<cudnnBackendDescriptor_t> all;
     for (const Descriptor& each : operations_) all.push_back(each.get());
-    return dnn::Plans(all, device, wishes);
+    return dnn::EnginePlans(all, device, wishes);
   }
 
  private:
@@ -223,10 +223,10 @@ class Writer {
   std::vector<Descriptor> kept_, operations_;
 };
 
-/// Sizes of a problem.
+/// Sizes of a call.
 struct Sizes {
   int64_t batch, heads, queries, keys, size, value_size;
-  explicit Sizes(const Problem& p)
+  explicit Sizes(const AttentionKey& p)
       : batch(p.query.sizes[0]),
         heads(p.query.sizes[1]),
         queries(p.query.sizes[2]),
@@ -238,14 +238,14 @@ struct Sizes {
 };
 
 /// The scores under a bias and the causal mask, and with what both passes begin: query key^T * scale.
-Node scores(Writer& w, const Problem& p, const Node& query, const Node& key) {
+Node scores(Writer& w, const AttentionKey& p, const Node& query, const Node& key) {
   const Sizes n(p);
   Node s = w.product(query, key, w.inner(n.scores()));
   s = w.binary(CUDNN_POINTWISE_MUL, s, w.number(kScale));
   if (p.has_bias) s = w.binary(CUDNN_POINTWISE_ADD, s, w.tensor(kBias, p.bias));
   return s;
 }
-Node under_causal_mask(Writer& w, const Problem& p, const Node& s) {
+Node under_causal_mask(Writer& w, const AttentionKey& p, const Node& s) {
   if (!p.is_causal) return s;
   const Node row = w.pointwise(CUDNN_POINTWISE_GEN_INDEX, s, nullptr, w.inner(s.sizes, CUDNN_DATA_INT32), nullptr, 2),
              column =
@@ -255,13 +255,13 @@ Node under_causal_mask(Writer& w, const Problem& p, const Node& s) {
              masked = w.number(kMaskedScore);
   return w.pointwise(CUDNN_POINTWISE_BINARY_SELECT, s, &masked, w.inner(s.sizes), &shown);
 }
-Node kept(Writer& w, const Problem& p) {
+Node dropout_mask(Writer& w, const AttentionKey& p) {
   const Node seed = w.tensor(kSeed, {1, 1, 1, 1}, {1, 1, 1, 1}, CUDNN_DATA_INT64),
              offset = w.tensor(kOffset, {1, 1, 1, 1}, {1, 1, 1, 1}, CUDNN_DATA_INT64);
   return w.bernoulli(seed, offset, 1 - p.dropout, w.inner(Sizes(p).scores()));
 }
 
-void write_forwards(Writer& w, const Problem& p) {
+void write_forwards(Writer& w, const AttentionKey& p) {
   const Sizes n(p);
   const Four row_strides{n.heads * n.queries, n.queries, 1, 1};
   const auto rows = [&] { return w.inner(n.rows(), row_strides); };
@@ -274,7 +274,7 @@ void write_forwards(Writer& w, const Problem& p) {
   const bool drops = p.dropout > 0;
   Node weights = w.pointwise(CUDNN_POINTWISE_DIV, e, &sum, w.inner(n.scores(), drops ? CUDNN_DATA_FLOAT : w.narrow()));
   if (drops) {
-    weights = w.binary(CUDNN_POINTWISE_MUL, weights, kept(w, p));
+    weights = w.binary(CUDNN_POINTWISE_MUL, weights, dropout_mask(w, p));
     const Node factor = w.number(kKeptScale);
     weights = w.pointwise(CUDNN_POINTWISE_MUL, weights, &factor, w.inner(n.scores(), w.narrow()));
   }
@@ -293,55 +293,86 @@ void write_shared(Writer& w, const Sizes& n, const Node& left, const Node& right
   w.reduction(CUDNN_REDUCE_TENSOR_ADD, all, result);
 }
 
-void write_backwards(Writer& w, const Problem& p) {
-  const Sizes n(p);
-  const Four row_strides{n.heads * n.queries, n.queries, 1, 1},
-      turned{n.heads * n.queries * n.keys, n.queries * n.keys, 1, n.keys};
-  const Node query = w.tensor(kQuery, p.query), key = w.transposed(kKey, p.key), value = w.transposed(kValue, p.value),
-             grad = w.tensor(kGradOut, p.out), out = w.tensor(kOut, p.out),
-             stats = w.tensor(kStats, n.rows(), row_strides, CUDNN_DATA_FLOAT), inverse = w.number(kKeptInverse);
-  const bool drops = p.dropout > 0;
-  const std::optional<Node> mask = drops ? std::optional(kept(w, p)) : std::nullopt,
-                            factor = drops ? std::optional(w.number(kKeptScale)) : std::nullopt;
-  // delta: what the soft-max takes away from each row
-  const Node both = w.pointwise(CUDNN_POINTWISE_MUL, grad, &out, w.inner({n.batch, n.heads, n.queries, n.value_size}));
-  const Node sums = w.reduction(CUDNN_REDUCE_TENSOR_ADD, both, w.inner(n.rows(), row_strides));
-  const Node delta =
-      w.pointwise(CUDNN_POINTWISE_MUL, sums, &inverse, w.tensor(kDelta, n.rows(), row_strides, CUDNN_DATA_FLOAT));
-  // the weights again, and the gradient of the values
-  Node s = w.binary(CUDNN_POINTWISE_SUB, scores(w, p, query, key), stats);
-  const Node weights = w.unary(CUDNN_POINTWISE_EXP, under_causal_mask(w, p, s));
-  Node used = weights;
-  if (drops) used = w.binary(CUDNN_POINTWISE_MUL, w.binary(CUDNN_POINTWISE_MUL, used, *mask), *factor);
-  const Four across{n.batch, n.heads, n.keys, n.queries};
-  write_shared(w, n, w.reshape(used, w.inner(across, turned, w.narrow())), grad, kGradValue, p.value);
-  // the gradient of the scores
-  Node d = w.product(grad, value, w.inner(n.scores()));
-  if (drops) d = w.binary(CUDNN_POINTWISE_MUL, d, *mask);
-  d = w.binary(CUDNN_POINTWISE_MUL, w.binary(CUDNN_POINTWISE_SUB, d, delta), weights);
-  if (drops) d = w.binary(CUDNN_POINTWISE_MUL, d, *factor);
-  d = w.binary(CUDNN_POINTWISE_MUL, d, w.number(kScale));
-  write_shared(w, n, w.reshape(d, w.inner(across, turned, w.narrow())), query, kGradKey, p.key);
-  // and of the query: of keys that several blocks see, sums that they add to
-  const Node straight =
-      w.reshape(key, w.inner({p.key.sizes[0], p.key.sizes[1], p.key.sizes[2], p.key.sizes[3]},
-                             {p.key.strides[0], p.key.strides[1], p.key.strides[2], p.key.strides[3]}, w.narrow()));
-  const Node result = w.tensor(kGradQuery, joined(n.batch, n.heads, n.queries, n.size));
-  if (p.deterministic) {
-    w.product(d, straight, result);
-    return;
+/// The graph of the gradients. Steps have the order in which the library looks for them:
+///
+///     delta   = sum over the row of grad * out                     (what the softmax takes from each row)
+///     weights = exp(scores - stats)                                (again; `used` are those that dropout leaves)
+///     grad_value  = used^T grad
+///     grad_scores = (grad value^T - delta) * weights * scale
+///     grad_key    = grad_scores^T query,  grad_query = grad_scores key
+class BackwardsGraph {
+ public:
+  BackwardsGraph(Writer& writer, const AttentionKey& key) : w(writer), p(key), n(key) {}
+
+  void write() {
+    const Node query = w.tensor(kQuery, p.query), key = w.transposed(kKey, p.key),
+               value = w.transposed(kValue, p.value), grad = w.tensor(kGradOut, p.out), out = w.tensor(kOut, p.out),
+               stats = w.tensor(kStats, n.rows(), row_strides(), CUDNN_DATA_FLOAT), inverse = w.number(kKeptInverse);
+    if (p.dropout > 0) {
+      mask = dropout_mask(w, p);
+      mask_scale = w.number(kKeptScale);
+    }
+    const Node delta = row_products(grad, out, inverse);
+    const Node s = w.binary(CUDNN_POINTWISE_SUB, scores(w, p, query, key), stats);
+    const Node weights = w.unary(CUDNN_POINTWISE_EXP, under_causal_mask(w, p, s));
+    Node used = weights;
+    if (mask) used = w.binary(CUDNN_POINTWISE_MUL, w.binary(CUDNN_POINTWISE_MUL, used, *mask), *mask_scale);
+    write_shared(w, n, turned(used), grad, kGradValue, p.value);
+    const Node grad_scores = scores_gradient(w.product(grad, value, w.inner(n.scores())), delta, weights);
+    write_shared(w, n, turned(grad_scores), query, kGradKey, p.key);
+    write_query_gradient(grad_scores, key);
   }
-  const Four sizes{n.batch, n.heads, n.queries, n.size};
-  const Four strides{n.heads * n.queries * n.size, n.queries * n.size, n.size, 1};
-  const Node query_sums = w.product(d, straight, w.tensor(kQuerySums, sizes, strides, CUDNN_DATA_FLOAT));
-  w.pointwise(CUDNN_POINTWISE_IDENTITY, query_sums, nullptr, result);
-}
 
-// ---- problems
+ private:
+  Four row_strides() const { return {n.heads * n.queries, n.queries, 1, 1}; }
 
-Problem problem_of(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& bias, double dropout,
-                   bool is_causal, bool backwards) {
-  Problem p{};
+  Node row_products(const Node& grad, const Node& out, const Node& inverse) {
+    const Node both =
+        w.pointwise(CUDNN_POINTWISE_MUL, grad, &out, w.inner({n.batch, n.heads, n.queries, n.value_size}));
+    const Node sums = w.reduction(CUDNN_REDUCE_TENSOR_ADD, both, w.inner(n.rows(), row_strides()));
+    return w.pointwise(CUDNN_POINTWISE_MUL, sums, &inverse,
+                       w.tensor(kDelta, n.rows(), row_strides(), CUDNN_DATA_FLOAT));
+  }
+
+  /// Of a matrix of queries by keys, the transposed one.
+  Node turned(const Node& matrix) {
+    const Four sizes{n.batch, n.heads, n.keys, n.queries},
+        strides{n.heads * n.queries * n.keys, n.queries * n.keys, 1, n.keys};
+    return w.reshape(matrix, w.inner(sizes, strides, w.narrow()));
+  }
+
+  Node scores_gradient(Node d, const Node& delta, const Node& weights) {
+    if (mask) d = w.binary(CUDNN_POINTWISE_MUL, d, *mask);
+    d = w.binary(CUDNN_POINTWISE_MUL, w.binary(CUDNN_POINTWISE_SUB, d, delta), weights);
+    if (mask) d = w.binary(CUDNN_POINTWISE_MUL, d, *mask_scale);
+    return w.binary(CUDNN_POINTWISE_MUL, d, w.number(kScale));
+  }
+
+  /// Several blocks of keys add to a query: into sums of float32, unless the order must be one.
+  void write_query_gradient(const Node& grad_scores, const Node& key) {
+    const Node straight = w.reshape(key, w.inner(std::to_array(p.key.sizes), std::to_array(p.key.strides), w.narrow()));
+    const Node result = w.tensor(kGradQuery, joined(n.batch, n.heads, n.queries, n.size));
+    if (p.deterministic) {
+      w.product(grad_scores, straight, result);
+      return;
+    }
+    const Four sizes{n.batch, n.heads, n.queries, n.size},
+        strides{n.heads * n.queries * n.size, n.queries * n.size, n.size, 1};
+    const Node sums = w.product(grad_scores, straight, w.tensor(kQuerySums, sizes, strides, CUDNN_DATA_FLOAT));
+    w.pointwise(CUDNN_POINTWISE_IDENTITY, sums, nullptr, result);
+  }
+
+  Writer& w;
+  const AttentionKey& p;
+  const Sizes n;
+  std::optional<Node> mask, mask_scale;  // of dropout
+};
+
+// ---- keys
+
+AttentionKey key_of(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& bias, double dropout,
+                    bool is_causal, bool backwards) {
+  AttentionKey p{};
   p.backwards = backwards;
   p.device = query.device().index;
   p.dtype = static_cast<int64_t>(query.dtype());
@@ -356,14 +387,14 @@ Problem problem_of(const Tensor& query, const Tensor& key, const Tensor& value, 
 }
 
 struct Known {
-  std::optional<dnn::Plans> plans;
+  std::optional<dnn::EnginePlans> plans;
   std::string why;  // there are none
 };
-Known make_plans(const Problem& p) {
+Known make_plans(const AttentionKey& p) {
   Known known;
   try {
     Writer w(dnn::type_of(static_cast<DType>(p.dtype)));
-    p.backwards ? write_backwards(w, p) : write_forwards(w, p);
+    p.backwards ? BackwardsGraph(w, p).write() : write_forwards(w, p);
     known.plans = w.plans(static_cast<int>(p.device), {false, p.deterministic != 0});
     if (!known.plans || !known.plans->any()) {
       known.why = "the library has no way to compute it";
@@ -376,8 +407,8 @@ Known make_plans(const Problem& p) {
   return known;
 }
 template <class Use>
-auto with_plans(const Problem& p, Use&& use) {
-  static auto& all = *new PlanCache<Problem, Known>;
+auto with_plans(const AttentionKey& p, Use&& use) {
+  static auto& all = *new PlanCache<AttentionKey, Known>;
   return all.with(p, [&] { return make_plans(p); }, use);
 }
 
@@ -444,7 +475,7 @@ struct Call {
   Tensor offset;
   Given given;
 
-  Call(const Problem& p, const AttentionInputs& in, const AttentionOptions& options)
+  Call(const AttentionKey& p, const AttentionInputs& in, const AttentionOptions& options)
       : scale(static_cast<float>(options.scale)),
         masked(dnn::functions().cudnnGetVersion() < kInfinitySince ? std::numeric_limits<float>::lowest() : kMasked),
         kept_scale(static_cast<float>(1 / (1 - options.dropout))),
@@ -466,7 +497,7 @@ struct Call {
   Call(const Call&) = delete;
 };
 
-void run(const Problem& p, const Given& given) {
+void run(const AttentionKey& p, const Given& given) {
   const Stream stream = current_stream(static_cast<int>(p.device));
   with_plans(p, [&](Known& known) {
     const bool done = known.why.empty() && known.plans->run(stream, given.ids(), given.addresses());
@@ -486,7 +517,7 @@ std::string why_no_dnn_attention(const LibraryAttention& call) {
   if (std::string why = why_not_mask(call); !why.empty()) return why;
   const Tensor bias = spread(call.mask, call.query, call.key);
   const auto why = [&](bool backwards) {
-    return with_plans(problem_of(call.query, call.key, call.value, bias, call.dropout, call.is_causal, backwards),
+    return with_plans(key_of(call.query, call.key, call.value, bias, call.dropout, call.is_causal, backwards),
                       [](const Known& known) { return known.why; });
   };
   std::string forwards = why(false);
@@ -495,7 +526,7 @@ std::string why_no_dnn_attention(const LibraryAttention& call) {
 
 void attention_by_library(const Tensor& out, const Tensor& sums, const AttentionInputs& in,
                           const AttentionOptions& options) {
-  const Problem p = problem_of(in.query, in.key, in.value, in.mask, options.dropout, options.is_causal, false);
+  const AttentionKey p = key_of(in.query, in.key, in.value, in.mask, options.dropout, options.is_causal, false);
   Call call(p, in, options);
   call.given.add(kOut, out);
   call.given.add(kStats, sums);
@@ -504,10 +535,10 @@ void attention_by_library(const Tensor& out, const Tensor& sums, const Attention
 
 void attention_backward_by_library(const AttentionGradients& gradients, const AttentionInputs& in,
                                    const AttentionResults& results, const AttentionOptions& options) {
-  const Problem p = problem_of(in.query, in.key, in.value, in.mask, options.dropout, options.is_causal, true);
+  const AttentionKey p = key_of(in.query, in.key, in.value, in.mask, options.dropout, options.is_causal, true);
   const Device device = in.query.device();
   Call call(p, in, options);
-  // Gradients in the layout of the results, which the problem is made for.
+  // Gradients in the layout of the results, which the key is made for.
   Tensor grad = results.grad;
   if (grad.strides() != results.out.strides() || !is_aligned(grad))
     copy_elements(grad = facula::empty_strided(results.out.sizes(), results.out.strides(), grad.dtype(), device),

@@ -1,4 +1,5 @@
-// Convolutions as graphs of one operation. What the library chose for a problem (sizes, layout, dtype, flags) is kept.
+// Convolutions as graphs of one operation. What the library chose for a convolution (sizes, layout, dtype, flags) is
+// cached.
 // Images of one spatial dimension get a second one of size one, as PyTorch's do: the library knows two and three.
 #include "cuda/dnn_conv.h"
 
@@ -24,18 +25,18 @@ using dnn::Descriptor;
 
 constexpr size_t kMostConvDims = 5;
 
-/// A tensor in the layout of the problem; dimensions that are not there have size one.
+/// A tensor in the layout of the convolution; dimensions that are not there have size one.
 struct Shape {
   int64_t sizes[kMostConvDims], alignment;
 };
 
 /// What a plan depends on; compared byte by byte, so nothing lies between the members.
-struct Problem {
+struct ConvKey {
   int64_t map, device, dtype, dims, channels_last, full_precision, deterministic, timed;
   Shape x, w, y;
   int64_t stride[3], padding[3], dilation[3];
 };
-static_assert(sizeof(Problem) == (8 + 3 * 6 + 9) * sizeof(int64_t));
+static_assert(sizeof(ConvKey) == (8 + 3 * 6 + 9) * sizeof(int64_t));
 
 int64_t alignment_of(const Tensor& t) {
   constexpr int kMost = 4;  // 16 bytes
@@ -55,9 +56,9 @@ bool is_channels_last(const Tensor& t) { return !t.is_contiguous(); }  // dense,
 
 bool wants_full_precision(DType dtype) { return dtype == DType::Float32 && !flags()[Flag::ConvTf32]; }
 
-Problem problem_of(ConvMap map, const Tensor& y, const Tensor& x, const Tensor& w, const ConvGeometry& g,
-                   bool channels_last) {
-  Problem p{};
+ConvKey key_of(ConvMap map, const Tensor& y, const Tensor& x, const Tensor& w, const ConvGeometry& g,
+               bool channels_last) {
+  ConvKey p{};
   const size_t spatial = g.stride.size(), missing = spatial == 1 ? 1 : 0;
   p.map = static_cast<int64_t>(map);
   p.device = x.device().index;
@@ -81,7 +82,7 @@ Problem problem_of(ConvMap map, const Tensor& y, const Tensor& x, const Tensor& 
 
 enum TensorId : int64_t { kX = 'x', kW = 'w', kY = 'y' };
 
-Descriptor tensor(const Problem& p, const Shape& shape, TensorId id) {
+Descriptor tensor(const ConvKey& p, const Shape& shape, TensorId id) {
   const auto dims = static_cast<size_t>(p.dims);
   std::array<int64_t, kMostConvDims> strides{};
   int64_t step = 1;
@@ -119,7 +120,7 @@ constexpr Names names[] = {
      CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY},
 };
 
-Descriptor geometry_of(const Problem& p, cudnnDataType_t computed) {
+Descriptor geometry_of(const ConvKey& p, cudnnDataType_t computed) {
   const auto spatial = static_cast<size_t>(p.dims - 2);
   constexpr cudnnConvolutionMode_t mode = CUDNN_CROSS_CORRELATION;
   Descriptor c(CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR);
@@ -134,7 +135,7 @@ Descriptor geometry_of(const Problem& p, cudnnDataType_t computed) {
   return c;
 }
 
-std::optional<dnn::Plans> plans_of(const Problem& p) {
+std::optional<dnn::EnginePlans> plans_of(const ConvKey& p) {
   const bool wide = static_cast<DType>(p.dtype) == DType::Float64;
   const Names& n = names[p.map];
   const Descriptor x = tensor(p, p.x, kX), w = tensor(p, p.w, kW), y = tensor(p, p.y, kY),
@@ -148,7 +149,7 @@ std::optional<dnn::Plans> plans_of(const Problem& p) {
   operation.set(n.beta, type, wide ? static_cast<const void*>(&zero) : &narrow_zero);
   if (!operation.try_finish()) return {};
   const cudnnBackendDescriptor_t all[] = {operation.get()};
-  return dnn::Plans(all, static_cast<int>(p.device), {p.full_precision != 0, p.deterministic != 0});
+  return dnn::EnginePlans(all, static_cast<int>(p.device), {p.full_precision != 0, p.deterministic != 0});
 }
 
 constexpr int64_t ids[] = {kX, kW, kY};
@@ -161,12 +162,12 @@ void note_failure(const std::string& why) {
 }
 
 /// False where no plan runs.
-bool run(Problem p, std::span<void* const> addresses) {
-  static auto& known = *new PlanCache<Problem, std::optional<dnn::Plans>>;
+bool run(ConvKey p, std::span<void* const> addresses) {
+  static auto& known = *new PlanCache<ConvKey, std::optional<dnn::EnginePlans>>;
   const Stream stream = current_stream(static_cast<int>(p.device));
   if (p.timed && is_captured(stream)) p.timed = 0;  // who captures cannot wait for a clock
   const auto make = [&] {
-    std::optional<dnn::Plans> plans = plans_of(p);
+    std::optional<dnn::EnginePlans> plans = plans_of(p);
     if (plans && p.timed) plans->time(static_cast<size_t>(p.timed - 1), stream, ids, addresses);
     if (plans && !plans->any()) note_failure(plans->why_none());
     return plans;
@@ -211,9 +212,9 @@ bool convolution_by_library(ConvMap map, const Tensor& y, const Tensor& x, const
   const bool channels_last = is_channels_last(x) || is_channels_last(y);
   const bool lies_so = channels_last ? w.stride(1) == 1 && (is_channels_last(w) || w.size(1) == 1) : w.is_contiguous();
   const Tensor weights = lies_so ? w : in_layout(w, channels_last, map == ConvMap::Weight);
-  const Problem problem = problem_of(map, y, x, weights, g, channels_last);
+  const ConvKey key = key_of(map, y, x, weights, g, channels_last);
   void* const addresses[] = {x.data(), weights.data(), y.data()};
-  if (!run(problem, addresses)) return false;
+  if (!run(key, addresses)) return false;
   if (!weights.is_same(w) && map == ConvMap::Weight) copy_elements(w, weights);
   return true;
 }

@@ -25,7 +25,7 @@ const Loaded<Functions>& loaded() {
   return l;
 }
 
-/// Whether a status says that something cannot be done, and not that it was asked for in a wrong way.
+/// Whether a status says that something cannot be done, and not that it was requested in a wrong way.
 bool is_unsupported(cudnnStatus_t status) { return status / 1000 * 1000 == CUDNN_STATUS_NOT_SUPPORTED; }
 
 /// Whether a step on the way to a plan works. Where it does not, there is another way, or none, whatever status the
@@ -62,13 +62,13 @@ std::vector<Descriptor> proposals(const Descriptor& graph, cudnnBackendHeurMode_
   Descriptor heuristic(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
   heuristic.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph);
   heuristic.set(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, &mode);
-  const auto ask = [&](int64_t requested, int64_t* count, void* values) {
+  const auto get = [&](int64_t requested, int64_t* count, void* values) {
     return works(functions().cudnnBackendGetAttribute(heuristic.get(), CUDNN_ATTR_ENGINEHEUR_RESULTS,
                                                       CUDNN_TYPE_BACKEND_DESCRIPTOR, requested, count, values),
                  "cudnnBackendGetAttribute (of heuristics)", why);
   };
   int64_t count = 0;
-  if (!works(heuristic.finish_status(), "cudnnBackendFinalize (of heuristics)", why) || !ask(0, &count, nullptr))
+  if (!works(heuristic.finish_status(), "cudnnBackendFinalize (of heuristics)", why) || !get(0, &count, nullptr))
     return {};
   std::vector<Descriptor> configs;
   std::vector<cudnnBackendDescriptor_t> raw;
@@ -76,7 +76,7 @@ std::vector<Descriptor> proposals(const Descriptor& graph, cudnnBackendHeurMode_
     configs.emplace_back(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
     raw.push_back(configs.back().get());
   }
-  if (count && !ask(count, &count, raw.data())) return {};
+  if (count && !get(count, &count, raw.data())) return {};
   configs.erase(configs.begin() + count, configs.end());
   return configs;
 }
@@ -180,7 +180,7 @@ bool Descriptor::try_finish() {
   return true;
 }
 
-bool Plan::run(Stream stream, std::span<const int64_t> ids, std::span<void* const> addresses) const {
+bool EnginePlan::run(Stream stream, std::span<const int64_t> ids, std::span<void* const> addresses) const {
   Tensor memory;  // goes back to the stream's pool at once: what comes later there is queued behind
   try {
     if (workspace_) memory = facula::empty({workspace_}, DType::UInt8, stream.device);
@@ -201,7 +201,7 @@ bool Plan::run(Stream stream, std::span<const int64_t> ids, std::span<void* cons
   return true;
 }
 
-Plans::Plans(std::span<const cudnnBackendDescriptor_t> operations, int device, const Wishes& wishes)
+EnginePlans::EnginePlans(std::span<const cudnnBackendDescriptor_t> operations, int device, const Wishes& wishes)
     : graph_(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR), device_(device), wishes_(wishes) {
   const Making making(device);
   graph_.set(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, making.library());
@@ -210,7 +210,7 @@ Plans::Plans(std::span<const cudnnBackendDescriptor_t> operations, int device, c
   if (!graph_.try_finish()) modes_asked_ = kAll;
 }
 
-std::optional<Plan> Plans::next() {
+std::optional<EnginePlan> EnginePlans::next() {
   constexpr cudnnBackendHeurMode_t modes[] = {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK};
   const Making making(device_);
   for (;;) {
@@ -231,21 +231,21 @@ std::optional<Plan> Plans::next() {
                                                1, &count, &workspace),
           "cudnnBackendGetAttribute");
     if (workspace <= static_cast<int64_t>(properties(device_).total_memory / 4))
-      return Plan(std::move(config), std::move(plan), workspace);
+      return EnginePlan(std::move(config), std::move(plan), workspace);
   }
 }
 
-size_t Plans::found(size_t wanted) {
+size_t EnginePlans::found(size_t wanted) {
   while (plans_.size() < wanted) {
     if (!plans_.empty() && left_.empty()) break;  // the next mode is for where this one gives nothing
-    std::optional<Plan> plan = next();
+    std::optional<EnginePlan> plan = next();
     if (!plan) break;
     plans_.push_back(std::move(*plan));
   }
   return plans_.size();
 }
 
-bool Plans::run(Stream stream, std::span<const int64_t> ids, std::span<void* const> addresses) {
+bool EnginePlans::run(Stream stream, std::span<const int64_t> ids, std::span<void* const> addresses) {
   while (any()) {
     if (plans_.front().run(stream, ids, addresses)) return true;
     plans_.erase(plans_.begin());
@@ -253,7 +253,7 @@ bool Plans::run(Stream stream, std::span<const int64_t> ids, std::span<void* con
   return false;
 }
 
-void Plans::time(size_t most, Stream stream, std::span<const int64_t> ids, std::span<void* const> addresses) {
+void EnginePlans::time(size_t most, Stream stream, std::span<const int64_t> ids, std::span<void* const> addresses) {
   if (found(most ? most : SIZE_MAX) < 2) return;
   std::vector<std::pair<float, size_t>> times;
   for (size_t i = 0; i < plans_.size(); ++i) {
@@ -266,7 +266,7 @@ void Plans::time(size_t most, Stream stream, std::span<const int64_t> ids, std::
     times.emplace_back(start.elapsed(end), i);
   }
   std::sort(times.begin(), times.end());
-  std::vector<Plan> sorted;
+  std::vector<EnginePlan> sorted;
   for (const auto& [time, i] : times) sorted.push_back(std::move(plans_[i]));
   plans_ = std::move(sorted);
 }

@@ -67,9 +67,9 @@ struct Wishes {
   bool deterministic;
 };
 
-class Plan {
+class EnginePlan {
  public:
-  Plan(Descriptor config, Descriptor plan, int64_t workspace)
+  EnginePlan(Descriptor config, Descriptor plan, int64_t workspace)
       : config_(std::move(config)), plan_(std::move(plan)), workspace_(workspace) {}
   /// Queues it on the stream: the tensors of those ids lie at those addresses. False where it cannot be: there is no
   /// memory for its workspace, or the library finds only now that it does not support it.
@@ -82,10 +82,10 @@ class Plan {
 
 /// The plans of a graph: those that the library thinks best come first, and each is made when it is needed. One thread
 /// at a time uses them (PlanCache).
-class Plans {
+class EnginePlans {
  public:
   /// The operations' descriptors are finished.
-  Plans(std::span<const cudnnBackendDescriptor_t> operations, int device, const Wishes& wishes);
+  EnginePlans(std::span<const cudnnBackendDescriptor_t> operations, int device, const Wishes& wishes);
 
   /// Whether there is one.
   bool any() { return found(1) != 0; }
@@ -97,14 +97,14 @@ class Plans {
   void time(size_t most, Stream stream, std::span<const int64_t> ids, std::span<void* const> addresses);
 
  private:
-  /// Makes plans until there are as many, and tells how many there are.
+  /// Makes plans until there are as many, and returns how many there are.
   size_t found(size_t wanted);
-  std::optional<Plan> next();
+  std::optional<EnginePlan> next();
 
   Descriptor graph_;
   int device_;
   Wishes wishes_;
-  std::vector<Plan> plans_;
+  std::vector<EnginePlan> plans_;
   std::vector<Descriptor> left_;  // configurations, the best last
   int modes_asked_ = 0;
   std::string why_none_;

@@ -164,16 +164,15 @@ std::optional<Layout> layout_of(const RnnNetwork& n, DType dtype, int device) {
 
 /// Null where the library cannot.
 std::shared_ptr<const Layout> known_layout(const RnnNetwork& n, DType dtype, int device) {
-  using Problem = std::array<int64_t, 9>;
-  static auto& layouts = *new PlanCache<Problem, std::shared_ptr<const Layout>>;
-  const Problem problem{
-      static_cast<int64_t>(n.mode), n.input, n.hidden, n.projected, n.layers, n.biased, n.bidirectional,
-      static_cast<int64_t>(dtype),  device};
+  using LayoutKey = std::array<int64_t, 9>;
+  static auto& layouts = *new PlanCache<LayoutKey, std::shared_ptr<const Layout>>;
+  const LayoutKey key{static_cast<int64_t>(n.mode), n.input, n.hidden, n.projected, n.layers, n.biased, n.bidirectional,
+                      static_cast<int64_t>(dtype),  device};
   const auto make = [&]() -> std::shared_ptr<const Layout> {
     std::optional<Layout> layout = layout_of(n, dtype, device);
     return layout ? std::make_shared<const Layout>(std::move(*layout)) : nullptr;
   };
-  return layouts.with(problem, make, [](const auto& layout) { return layout; });
+  return layouts.with(key, make, [](const auto& layout) { return layout; });
 }
 
 /// Views of the block, of the shapes of the weights.
@@ -270,7 +269,7 @@ Tensor describe_dropout(const DropoutIs& dropout, double p, Stream stream, bool 
 
 // ---- calls
 
-/// What all three calls are told.
+/// What all three calls are given.
 struct Described {
   DropoutIs dropout;
   RnnIs rnn;
@@ -353,7 +352,7 @@ void rnn_network_backward_dnn(const RnnNetwork& n, const RnnNetworkInputs& given
                grad_c = contiguous_or_none(grads.c);
   Tensor grad_output = contiguous_or_none(grads.output);
   if (!grad_output.defined()) zero(grad_output = facula::empty(output.sizes(), dtype, device));
-  // The library writes into what it kept, and a graph that is kept needs it again.
+  // The library writes into what it saved, and a retained graph needs it again.
   const Tensor reserve = ops::contiguous_copy(forward.reserve);
   const Described is(n, in.input, current_stream(device.index), false);
   const auto known = known_layout(n, dtype, device.index);

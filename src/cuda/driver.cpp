@@ -61,9 +61,9 @@ Loaded<Compiler> load_compiler() {
   return l;
 }
 
-const char* text_of(CUresult (*ask)(CUresult, const char**), CUresult result) {
+const char* text_of(CUresult (*get)(CUresult, const char**), CUresult result) {
   const char* text = nullptr;
-  return ask(result, &text) == CUDA_SUCCESS && text ? text : "unknown";
+  return get(result, &text) == CUDA_SUCCESS && text ? text : "unknown";
 }
 
 constexpr const char* kWhileCapturing =

@@ -1,4 +1,4 @@
-// NVIDIA's driver and run-time compiler, opened when a CUDA device is first asked for (library.h).
+// NVIDIA's driver and run-time compiler, opened when a CUDA device is first used (library.h).
 #pragma once
 
 #include <atomic>

@@ -159,7 +159,7 @@ fs::path emulated_device(const fs::path& own_folder, std::string& error) {
     return build(sources, files, place / name, error);
   }
   error =
-      "the emulated device is compiled when first asked for, and neither the package's folder, the cache's "
+      "the emulated device is compiled when it is first used, and neither the package's folder, the cache's "
       "(FACULA_CACHE_DIR) nor " +
       temporary.string() + " can be written";
   return {};

@@ -2,7 +2,7 @@
 // use others soon.
 //
 // Policy: a call compiles the one kernel that it needs. Its relatives are compiled behind it, in the background, as one
-// program, which takes a fraction of the time for each, into the disk cache, where the next that is asked for is found.
+// program, which takes a fraction of the time for each, into the disk cache, where the next one that is requested is found.
 // So the variants of a loop (dtypes, ways to read its operands) can be many without being waited for. Of processes that
 // share the cache one compiles a family. FACULA_CUDA_FAMILIES is `background` or `off`; without it they are compiled
 // for devices, and not for the emulated one, whose compiler takes as long for each as for one.
@@ -23,11 +23,11 @@ struct FamilyCounts {
   int64_t kernels = 0, programs = 0;
 };
 FamilyCounts count_families();
-/// Waits for those that were asked for.
+/// Waits for those that were requested.
 void finish_families();
 
 bool families_are_wanted();
-/// Asks for kernels. The list is bounded: what comes when it is full is left out.
+/// Requests kernels. The list is bounded: what comes when it is full is left out.
 void compile_soon(int architecture, std::vector<KernelSource> kernels);
 
 }  // namespace facula::cuda

@@ -1,4 +1,4 @@
-// Transforms by cuFFT: a plan for each problem, kept as PyTorch keeps them (4096 for a device, those used last), its
+// Transforms by cuFFT: a plan for each form of a transform, cached as PyTorch caches them (4096 for a device), its
 // workspace from our allocator, on the current stream.
 #include "cuda/fft_library.h"
 
@@ -25,19 +25,19 @@ struct Layout {
 };
 
 /// What a plan depends on; compared byte by byte, so nothing lies between the members.
-struct Problem {
+struct TransformKey {
   long long rank, batch, in_type, out_type, compute_type, sizes[kMostDims];
   Layout in, out;
 };
-static_assert(sizeof(Problem) == (5 + kMostDims + 2 * (kMostDims + 2)) * sizeof(long long));
+static_assert(sizeof(TransformKey) == (5 + kMostDims + 2 * (kMostDims + 2)) * sizeof(long long));
 
 // ---- what the library does, and what our own kernels do (fft.cpp)
 
-/// Everything that can be told to it in one call is the library's. Our own kernels' is what cannot: lines that have
+/// Everything that can be given to it in one call is the library's. Our own kernels' is what cannot: lines that have
 /// neighbours on both sides (a batch of two strides) and dimensions that are not transformed in the order in which they
-/// lie (`layout_of` tells both); and in half precision, sizes that are no powers of two, and real elements that do not
+/// lie (`layout_of` says both); and in half precision, sizes that are no powers of two, and real elements that do not
 /// lie next to each other.
-bool is_for_library(const Problem& p, FftKind kind) {
+bool is_for_library(const TransformKey& p, FftKind kind) {
   if (p.compute_type != CUDA_C_16F) return true;
   const bool powers = std::all_of(p.sizes, p.sizes + p.rank, [](long long n) { return (n & (n - 1)) == 0; });
   const bool complex = kind == FftKind::Forward || kind == FftKind::Backward;
@@ -97,7 +97,7 @@ void check(cufftResult status, const char* call) {
 
 class TransformPlan {
  public:
-  explicit TransformPlan(Problem p) {
+  explicit TransformPlan(TransformKey p) {
     FACULA_FFT_CALL(cufftCreate, &handle_);
     try {
       FACULA_FFT_CALL(cufftSetAutoAllocation, handle_, 0);
@@ -127,16 +127,16 @@ class TransformPlan {
   size_t workspace_ = 0;
 };
 
-// ---- plans, kept
+// ---- plans, cached
 
-using FftPlanCache = PlanCache<Problem, TransformPlan>;
+using TransformPlans = PlanCache<TransformKey, TransformPlan>;
 constexpr size_t kMostPlans = 4096;
 
-struct PlansOfDevice : FftPlanCache {
-  PlansOfDevice() : FftPlanCache(kMostPlans) {}
+struct TransformPlansOfDevice : TransformPlans {
+  TransformPlansOfDevice() : TransformPlans(kMostPlans) {}
 };
-FftPlanCache& plans_of(int device) {
-  static auto& all = *new std::deque<PlansOfDevice>(static_cast<size_t>(device_count()));
+TransformPlans& plans_of(int device) {
+  static auto& all = *new std::deque<TransformPlansOfDevice>(static_cast<size_t>(device_count()));
   return all[static_cast<size_t>(device)];
 }
 
@@ -162,15 +162,15 @@ Tensor aligned(const Tensor& t) {
 
 /// Half of the points of real ones: the imaginary parts of the first and of the middle one count for nothing, which
 /// the library does not promise; and it writes into what it is given.
-Tensor settled_half(const Tensor& out, const Tensor& half, int64_t dim, bool is_ours) {
+Tensor plain_half(const Tensor& out, const Tensor& half, int64_t dim, bool is_ours) {
   static const DeviceKernel clear{"fft.cuh", "fft_clear_imaginary"};
-  Tensor settled = half;
-  if (!is_ours) copy_elements(settled = facula::empty(half.sizes(), half.dtype(), half.device()), half);
+  Tensor copied = half;
+  if (!is_ours) copy_elements(copied = facula::empty(half.sizes(), half.dtype(), half.device()), half);
   const fft::Lines l = fft::lines_along(out, dim, FftKind::HalfToReal, 1);
   const int device = out.device().index;
   clear(device, {real_dtype(out.dtype())}, grid_for(device, l.count()),
-        FftHalf{settled.data(), l.outer, l.in_size(), l.inner, l.n % 2 == 0});
-  return settled;
+        FftHalf{copied.data(), l.outer, l.in_size(), l.inner, l.n % 2 == 0});
+  return copied;
 }
 
 }  // namespace
@@ -180,7 +180,7 @@ bool is_there() { return loaded().error.empty(); }
 bool transform(const Tensor& out, const Tensor& in, IntList dims, FftKind kind, bool is_ours) {
   if (!is_there()) return false;
   const Tensor& whole = kind == FftKind::HalfToReal ? out : in;  // has all points of the halved dimension
-  Problem p{};
+  TransformKey p{};
   if (!layout_of(in, dims, p.in) || !layout_of(out, dims, p.out)) return false;
   p.rank = static_cast<long long>(dims.size());
   p.in_type = type_of(in.dtype());
@@ -193,7 +193,7 @@ bool transform(const Tensor& out, const Tensor& in, IntList dims, FftKind kind, 
   }
   if (!is_for_library(p, kind)) return false;
   const bool backward = kind == FftKind::Backward || kind == FftKind::HalfToReal;
-  const Tensor points = kind == FftKind::HalfToReal ? settled_half(out, in, dims[0], is_ours) : aligned(in);
+  const Tensor points = kind == FftKind::HalfToReal ? plain_half(out, in, dims[0], is_ours) : aligned(in);
   plans_of(out.device().index)
       .with(
           p, [&] { return TransformPlan(p); },

@@ -1,4 +1,4 @@
-// Fourier transforms by cuFFT, and the plans of it that are kept for each device.
+// Fourier transforms by cuFFT, and the plans of it that are cached for each device.
 #pragma once
 
 #include "ops/fft.h"

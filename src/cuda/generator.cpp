@@ -82,8 +82,8 @@ std::unique_ptr<PhiloxGenerator> PhiloxGenerator::shared() const {
 }
 
 void PhiloxGenerator::share(const PhiloxGenerator& other) {
-  FACULA_CHECK(other.device() == device(), ErrorKind::Runtime, "graphsafe_set_state: a generator of ", device(),
-               ", got one of ", other.device());
+  FACULA_CHECK(other.device() == device(), ErrorKind::Runtime, "graphsafe_set_state: expected a generator of ",
+               device(), ", got one of ", other.device());
   values_ = other.values_;
 }
 

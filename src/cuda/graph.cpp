@@ -16,7 +16,7 @@ namespace {
 
 std::mutex mutex;
 std::vector<Graph*> captured;
-std::atomic<int> captures{0};  // ops ask nothing else where it is 0
+std::atomic<int> captures{0};  // ops look at nothing else where it is 0
 
 void check_state(bool good, const char* op, const char* expected, const char* given) {
   FACULA_CHECK(good, ErrorKind::Runtime, op, ": ", expected, ", got ", given);
@@ -117,7 +117,7 @@ void Graph::capture_end(bool instantiated) {
 
 void Graph::instantiate() {
   constexpr const char* op = "CUDAGraph.instantiate";
-  check_state(graph_, op, "a captured graph that is kept (keep_graph=True)", "none");
+  check_state(graph_, op, "a captured graph with keep_graph=True", "none");
   DeviceGuard guard(stream_.device.index);
   if (executable_) FACULA_CUDA_CALL(cuGraphExecDestroy, std::exchange(executable_, nullptr));
   FACULA_CUDA_CALL(cuGraphInstantiateWithFlags, &executable_, graph_, 0ull);
@@ -166,7 +166,7 @@ void Graph::reset() {
     cuda::record_stream(d.memory, current_stream(device));
     release(d.memory, device);
   }
-  kept_.clear();
+  constants_.clear();
   tickets_.clear();
   if (executable_) driver().cuGraphExecDestroy(std::exchange(executable_, nullptr));
   if (graph_) driver().cuGraphDestroy(std::exchange(graph_, nullptr));
@@ -179,7 +179,7 @@ PoolId Graph::pool() const {
 }
 
 void Graph::debug_dump(const char* path) const {
-  check_state(graph_, "CUDAGraph.debug_dump", "a captured graph, after enable_debug_mode()", "none that was kept");
+  check_state(graph_, "CUDAGraph.debug_dump", "a captured graph, after enable_debug_mode()", "none");
   const CUresult result = driver().cuGraphDebugDotPrint(graph_, path, CU_GRAPH_DEBUG_DOT_FLAGS_VERBOSE);
   FACULA_CHECK(result == CUDA_SUCCESS, ErrorKind::Runtime, "CUDAGraph.debug_dump: a path that can be written, got ",
                path);

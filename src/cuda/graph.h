@@ -41,7 +41,7 @@ class Graph {
   /// What a kernel draws from, which every replay sets.
   PhiloxState draw(const std::shared_ptr<PhiloxValues>& values, uint64_t numbers);
   /// A constant that every replay reads.
-  void keep(const Tensor& tensor) { kept_.push_back(tensor); }
+  void keep(const Tensor& tensor) { constants_.push_back(tensor); }
   /// The words of tickets.h for what is captured from the stream; a replay sets them to zero.
   CUdeviceptr tickets(Stream stream);
 
@@ -61,7 +61,7 @@ class Graph {
   PoolId pool_ = 0;
   bool captures_ = false, keeps_graph_ = false;
   std::vector<Drawn> drawn_;
-  std::vector<Tensor> kept_;
+  std::vector<Tensor> constants_;
   std::vector<std::pair<Stream, CUdeviceptr>> tickets_;
 };
 

@@ -1,5 +1,5 @@
 // Policy: no call waits for the compiler. The first time that a group is seen its steps run one by one, by the kernels
-// that eager execution launches; the second time its kernel is asked for, and runs as soon as it is there. Both ways
+// that eager execution launches; the second time its kernel is requested, and runs as soon as it is there. Both ways
 // give the bits of eager execution (kernels/group.cuh says how), so that they can be exchanged at any call.
 #include "cuda/group.h"
 
@@ -26,7 +26,7 @@ using Kind = GroupValue::Kind;
 
 /// A kernel by what its text depends on. The compiler's thread writes `function` or `error`, then `state`.
 struct GroupKernel {
-  enum State : int { New, Asked, Ready, Failed };
+  enum State : int { New, Requested, Ready, Failed };
   std::atomic<int> state{New};
   CUfunction function = nullptr;
   std::string error;
@@ -75,7 +75,7 @@ void report(GroupKernel& kernel, GroupMode mode) {
     host.warn(("compile: ops of a group run one by one, since its kernel is not there: " + kernel.error).c_str());
 }
 
-/// The function, if it is there; asks for it where it was not asked for.
+/// The function, if it is there; requests it where that was not done before.
 CUfunction function_of(const Group& group, const GroupForm& form, int device) {
   const GroupMode mode = group_mode();
   if (mode == GroupMode::Steps) return nullptr;
@@ -92,7 +92,7 @@ CUfunction function_of(const Group& group, const GroupForm& form, int device) {
   }
   int state = kernel->state.load(std::memory_order_acquire);
   if (state == GroupKernel::New && (mode == GroupMode::Wait || !is_new) &&
-      kernel->state.compare_exchange_strong(state, GroupKernel::Asked)) {
+      kernel->state.compare_exchange_strong(state, GroupKernel::Requested)) {
     const KernelSource text = text_of(group, form);
     if (mode == GroupMode::Wait) make_kernel(*kernel, text, device);
     else in_background(Urgency::Soon, [kernel, text, device] { make_kernel(*kernel, text, device); });

@@ -208,7 +208,7 @@ class Printer {
     std::string text =
         "  template <int kWide, class Index>\n  static FACULA_FN void at(const GroupArgs& p, Int64 v) {\n";
     if (!form_.in_order)
-      text += "    const Offsets<" + number(static_cast<int64_t>(group_.shape.size())) + ", " + number(strided()) +
+      text += "    const GroupOffsets<" + number(static_cast<int64_t>(group_.shape.size())) + ", " + number(strided()) +
               ", Index> offsets(p, v * kWide);\n";
     std::string call;
     int64_t from = 0;

@@ -152,8 +152,8 @@ int64_t distinct_values_cuda(const Tensor& out, const Tensor& values) {
   const long long n = values.numel();
   if (n == 0) return 0;
   const Tensor groups = number_groups(make_view(values, {n, 1}, {1, 1}, 0, false), Tensor());
-  const Tensor kept = ops::contiguous_copy(values);  // `out` may be the vector
-  kKeepFirst(device, {values.dtype()}, grid_for(device, n), n, numbers(groups), kept.data(), out.data());
+  const Tensor copied = ops::contiguous_copy(values);  // `out` may be the vector
+  kKeepFirst(device, {values.dtype()}, grid_for(device, n), n, numbers(groups), copied.data(), out.data());
   return item_of(groups, n - 1);
 }
 

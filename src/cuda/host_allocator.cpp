@@ -57,7 +57,7 @@ class HostAllocator {
     if (!block) block = new_block(size);
     if (!block && wait_and_release_cached()) block = new_block(size);
     FACULA_CHECK(block, ErrorKind::OutOfMemory, "pin_memory: the driver has no more pinned memory, of which ",
-                 stats_.bytes.current, " bytes are in use or kept; got ", bytes, " bytes to allocate");
+                 stats_.bytes.current, " bytes are in use or cached; got ", bytes, " bytes to allocate");
     block->in_use = true;
     count_use(*block, 1);
     return block->memory;
@@ -132,10 +132,10 @@ class HostAllocator {
     free_[bin(block->size)].push_back(block);
   }
   Block* take_free(size_t size) {
-    auto& kept = free_[bin(size)];
-    if (kept.empty()) return nullptr;
-    Block* block = kept.back();
-    kept.pop_back();
+    auto& cached = free_[bin(size)];
+    if (cached.empty()) return nullptr;
+    Block* block = cached.back();
+    cached.pop_back();
     return block;
   }
 
@@ -155,7 +155,7 @@ class HostAllocator {
     return (blocks_[at] = std::make_unique<Block>(Block{at, size})).get();
   }
 
-  /// While a graph is captured, events neither say what has been done nor may be asked.
+  /// While a graph is captured, events neither say what has been done nor may be queried.
   static bool capturing() {
     for (int d = 0; d < device_count(); ++d)
       if (is_capturing(d)) return true;
@@ -186,8 +186,8 @@ class HostAllocator {
 
   bool release_cached() {
     bool any = false;
-    for (auto& kept : free_) {
-      for (Block* block : std::exchange(kept, {})) {
+    for (auto& cached : free_) {
+      for (Block* block : std::exchange(cached, {})) {
         DeviceGuard guard(current_index());
         const Stopwatch time;
         FACULA_CUDA_CALL(cuMemFreeHost, block->memory);

@@ -1,7 +1,7 @@
 // Pinned memory of the host, cached.
 //
 // The driver takes long to make such memory, and gives it back only when nothing is queued any more; so blocks are
-// powers of two of bytes and are kept. A block that copies between host and device use is noted with their streams:
+// powers of two of bytes and are cached. A block that copies between host and device use is noted with their streams:
 // when it is let go, an event is recorded on each, and it is given out again when all of them have been reached. Every
 // device may use every block.
 #pragma once
@@ -16,7 +16,7 @@ struct Durations {
   void add(int64_t microseconds);
 };
 struct HostStats {
-  Stat blocks, bytes;            // that the driver made, used or kept
+  Stat blocks, bytes;            // that the driver made, used or cached
   Stat used_blocks, used_bytes;  // given out, or waiting for streams
   int64_t driver_allocations = 0, driver_frees = 0;
   Durations allocation_time, free_time;

@@ -48,7 +48,7 @@ struct CounterPlace {
 CounterFile* new_counter_file() {
   const int file = memfd_create("facula_counters", MFD_CLOEXEC);
   FACULA_CHECK(file >= 0 && ftruncate(file, kCounterBytes) == 0, ErrorKind::Runtime,
-               "multiprocessing: memory for counters, got ", std::strerror(errno));
+               "multiprocessing: expected memory for counters, got ", std::strerror(errno));
   auto* made = new CounterFile{file, map_counters(file), {}};
   for (size_t i = kCounters; i-- > 0;) made->free.push_back(i);
   return made;
@@ -261,11 +261,11 @@ SentMemory memory_to_send(Sent* sent) {
 SharedStorage share_storage(Storage* s) {
   check_not_forked("multiprocessing");
   FACULA_CHECK(s->device.is_cuda() && s->nbytes > 0, ErrorKind::Runtime,
-               "multiprocessing: memory of a CUDA device, got ", s->nbytes, " bytes on ", s->device);
+               "multiprocessing: expected memory of a CUDA device, got ", s->nbytes, " bytes on ", s->device);
   FACULA_CHECK(
       s->release_data != release_received, ErrorKind::Runtime,
       "multiprocessing: a tensor of this process, or a clone(), since another process holds its memory, got one "
-      "that was received, of ",
+      "of another process, of ",
       s->nbytes, " bytes");
   expose_address(s);  // another process may write from here on
   ipc_collect();

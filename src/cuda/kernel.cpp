@@ -105,8 +105,8 @@ CUfunction load(int device, const KernelSource& source, const Family& family) {
 }  // namespace
 
 void TemplateArgument::refuse_number(int number) {
-  throw_error(ErrorKind::Assertion, current_op(), ": a kernel's template argument from 0 to ", kMostNumber, ", got ",
-              number);
+  throw_error(ErrorKind::Assertion, current_op(), ": expected a kernel's template argument from 0 to ", kMostNumber,
+              ", got ", number);
 }
 
 void refuse_arguments(size_t count) {
@@ -116,7 +116,7 @@ void refuse_arguments(size_t count) {
 
 std::string TemplateArgument::text() const { return code_ & 0x80 ? kTypeNames[code_ & 0x7f] : std::to_string(code_); }
 
-// Threads that ask for a kernel that is being compiled wait for it; others compile meanwhile.
+// Threads that need a kernel that is being compiled wait for it; others compile meanwhile.
 CUfunction compiled(int device, const std::string& source, const std::string& expression,
                     const std::vector<int>& argument_bytes, unsigned threads, const Family& family) {
   static std::mutex mutex;

@@ -1,5 +1,5 @@
 // Kernels of the device: templates in the files of src/cuda/kernels, compiled for the arguments and the device that
-// they are first used with, and kept on disk (kernel_cache.h).
+// they are first used with, and cached on disk (kernel_cache.h).
 #pragma once
 
 #include <cstdint>
@@ -56,7 +56,7 @@ extern const DeviceLoop device_loops[];
 
 /// Compiles `expression` (a kernel's name with its template arguments) of the program `source` for the device,
 /// unless that was done before. How it is first launched goes into the log of kernels (compile.h), for who checks it.
-/// Where no process has compiled it yet, its `family` is asked for (family.h).
+/// Where no process has compiled it yet, its `family` is requested (family.h).
 CUfunction compiled(int device, const std::string& source, const std::string& expression,
                     const std::vector<int>& argument_bytes, unsigned threads, const Family& family = {});
 
@@ -76,9 +76,9 @@ struct FunctionKey {
   int device;
   bool operator==(const FunctionKey&) const = default;
 };
-/// The instance that was last kept under a key with the same low bits by this thread: no lock, no search. Else null.
+/// The instance that was last stored under a key with the same low bits by this thread: no lock, no search. Else null.
 CUfunction recent_function(const FunctionKey& key);
-/// One that any thread has kept, or null.
+/// One that any thread has stored, or null.
 CUfunction known_function(const FunctionKey& key);
 CUfunction keep_function(const FunctionKey& key, CUfunction function);
 

@@ -43,7 +43,7 @@ void append(std::string& to, std::string_view text) {
   to.append(text);
 }
 
-bool take(std::string_view& from, std::string_view& text) {
+bool consume(std::string_view& from, std::string_view& text) {
   uint64_t length;
   if (from.size() < sizeof length) return false;
   std::memcpy(&length, from.data(), sizeof length);
@@ -105,7 +105,7 @@ std::string_view whole(const std::vector<char>& image) { return {image.data(), i
 bool read_image(const std::string& name, std::vector<char>& image) {
   const std::string bytes = read_checked(cache_folder() / name, kImageMagic);
   std::string_view rest = bytes, found;
-  if (!take(rest, found)) return false;
+  if (!consume(rest, found)) return false;
   image.assign(found.begin(), found.end());
   return true;
 }
@@ -115,7 +115,7 @@ bool read_image(const std::string& name, std::vector<char>& image) {
 bool read_cached(const std::string& key, CompiledKernel& kernel) {
   const std::string bytes = read_checked(path_of(key), kMagic);
   std::string_view rest = bytes, found, name, shared, image;
-  if (!take(rest, found) || found != key || !take(rest, name) || !take(rest, shared) || !take(rest, image))
+  if (!consume(rest, found) || found != key || !consume(rest, name) || !consume(rest, shared) || !consume(rest, image))
     return false;
   kernel.name = name;
   kernel.shared = shared;

@@ -1,5 +1,5 @@
 // Handles of a library of which one thread at a time uses one, and which works on one stream: a thread has one for each
-// of the streams that it uses, so that nothing is locked and no stream is told again. Those of threads that have ended
+// of the streams that it uses, so that nothing is locked and no stream is set again. Those of threads that have ended
 // are used by others.
 #pragma once
 
@@ -18,7 +18,7 @@ class LibraryHandles {
  public:
   using Handle = typename Library::Handle;
 
-  /// This thread's, with the stream. It is not to be kept: another call may give it another stream.
+  /// This thread's, with the stream. It must not be stored: another call may give it another stream.
   static Handle of(Stream stream) {
     static thread_local constinit LibraryHandles* mine = nullptr;
     struct Owner {

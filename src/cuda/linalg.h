@@ -25,7 +25,7 @@ Tensor copy_of(const Tensor& t, bool conjugated);
 void copy_matrices(const Tensor& out, const Tensor& in, bool conjugated);
 void set_identity(const Tensor& t);
 
-inline Matrices matrices(const Tensor& t) { return {t.data(), t.stride(0), t.stride(1), t.stride(2)}; }
+inline MatrixBatch matrices(const Tensor& t) { return {t.data(), t.stride(0), t.stride(1), t.stride(2)}; }
 inline int device_of(const Tensor& t) { return t.device().index; }
 /// Blocks that work on one matrix each, of as many threads as there are elements in a column of `side`.
 Grid grid_by_matrix(const Tensor& t, int64_t side);

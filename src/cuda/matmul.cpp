@@ -170,7 +170,7 @@ bool product_by_tensor_cores(DType dtype, MatricesArgs& args, const ProductKerne
 }
 
 void matrix_product_cuda(const MatrixProduct& p) {
-  static const ProductKernels kernels("matmul.cuh", "Matrices");
+  static const ProductKernels kernels("matmul.cuh", "StridedProduct");
   if (p.batch == 0 || p.rows == 0 || p.columns == 0 || product_by_library(p)) return;
   MatricesArgs args{};
   args.tiles = {p.batch, p.rows, p.columns, p.inner, 1, 1, nullptr};

@@ -38,14 +38,14 @@ struct MemoryReport {
   const char* op;
   int device;
   size_t wanted, total, free, limit, reserved, allocated, cached, pieces, largest;
-  size_t of_graphs;  // part of `cached` that graphs keep
+  size_t of_graphs;  // part of `cached` that belongs to graphs
   size_t budget;     // that refuses the request, or 0
   bool expandable, places;
   BlockTensor wanted_for;
   std::vector<HeldMemory> held;
 };
 
-/// Throws OutOfMemory. Not to be called with a lock held: it may ask for the lines of the program.
+/// Throws OutOfMemory. Not to be called with a lock held: it may need the lines of the program.
 [[noreturn]] void report_out_of_memory(MemoryReport report);
 
 }  // namespace facula::cuda

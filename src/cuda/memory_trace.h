@@ -18,7 +18,7 @@ struct TraceEntry {
   int64_t microseconds;  // since 1970
 };
 
-/// From now on so many actions of each device are kept, the last ones; 0 ends it. What was kept before is forgotten if
+/// From now on so many actions of each device are stored, the last ones; 0 ends it. Earlier ones are forgotten if
 /// that is wanted.
 void record_trace(size_t most, bool forget);
 std::vector<TraceEntry> memory_trace(int device);

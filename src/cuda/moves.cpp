@@ -1,7 +1,7 @@
 // Moves of blocks to pinned memory and back, for a memory budget (core/move_hooks.h). Each device has two streams for
 // them, one for each direction, as it has an engine for each.
 //
-// Order is kept by events alone. A copy away waits for what is queued on the streams that use the block: so it reads
+// Events alone ensure the order. A copy away waits for what is queued on the streams that use the block: so it reads
 // what they have written. A copy back waits for what is queued on the streams of the block it writes to, which may have
 // been released and given out again a moment before; and they wait for it (finish_back). A move that ends early leaves
 // its copies running: the streams of their blocks wait for these, so that the allocator's rule stays true, by which a
@@ -88,8 +88,8 @@ std::vector<Stream> users_of(void* block, int device) {
 /// Whether the host can give so much for good: what is pinned cannot be swapped.
 bool has_room(size_t bytes) {
   const HostStats stats = host_stats();
-  const auto kept = static_cast<size_t>(std::max<int64_t>(stats.bytes.current - stats.used_bytes.current, 0));
-  return kept >= bytes || os::available_memory() / 2 >= bytes - kept;
+  const auto cached = static_cast<size_t>(std::max<int64_t>(stats.bytes.current - stats.used_bytes.current, 0));
+  return cached >= bytes || os::available_memory() / 2 >= bytes - cached;
 }
 
 void take_pieces(DeviceMove& move) {
@@ -123,7 +123,7 @@ void begin(DeviceMove& move, Direction direction, void* block) {
   copy.end.record(stream);
 }
 
-/// Asks an event also while a graph is captured, with which the streams of moves have nothing to do.
+/// Queries an event also while a graph is captured, with which the streams of moves have nothing to do.
 bool is_done(DeviceMove& move, Direction direction) {
   Copy& copy = move.copies[direction];
   if (copy.done || copy.streams.empty()) return true;

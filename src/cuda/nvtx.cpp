@@ -15,7 +15,7 @@ enum Core { kMarkText = 2, kStartText = 5, kEnd = 7, kPushText = 9, kPop = 11, k
 Function functions[kFunctions];
 Function* places[kFunctions + 1];
 
-// What the library asks for: tables by number, of which it needs the one with this function.
+// What the library requests: tables by number, of which it needs the one with this function.
 constexpr unsigned kCoreModule = 1, kCallbacks = 1, kVersion = 3;
 
 int module_functions(int module, Function*** table, unsigned* count) {
@@ -76,7 +76,7 @@ uint64_t start(const char* text) {
 void end(uint64_t range) {
   if (const auto f = listener<void (*)(uint64_t)>(kEnd)) f(range);
 }
-void mark(const char* text) {
+void marker(const char* text) {
   if (const auto f = listener<void (*)(const char*)>(kMarkText)) f(text);
 }
 

@@ -1,5 +1,5 @@
-// Marks and ranges for NVIDIA's profilers. A profiler names its library in the environment (NVTX_INJECTION64_PATH); the
-// library is opened with the first mark, as NVTX's headers open it, and says which of its functions to call. Where
+// Markers and ranges for NVIDIA's profilers. A profiler names its library in the environment (NVTX_INJECTION64_PATH); the
+// library is opened with the first marker, as NVTX's headers open it, and says which of its functions to call. Where
 // there is none nothing happens.
 #pragma once
 
@@ -16,6 +16,6 @@ int pop();
 /// A range that may end on another thread, by its number.
 uint64_t start(const char* text);
 void end(uint64_t range);
-void mark(const char* text);
+void marker(const char* text);
 
 }  // namespace facula::cuda::nvtx

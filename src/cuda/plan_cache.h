@@ -1,9 +1,9 @@
-// What libraries make of problems (plans, layouts, or that they have none), kept for all threads.
+// What libraries make for calls of one form (plans, layouts, or that they have none), cached for all threads.
 //
-//   - A problem is a struct of 64-bit members only, which is hashed and compared by its words.
-//   - A thread looks into a table of the plans that it used last before it asks the map that all share, whose mutex is
+//   - A key is a struct of 64-bit members only, which is hashed and compared by its words.
+//   - A thread looks into a table of the plans that it used last before it looks into the map that all share, whose mutex is
 //     held to look and to insert; a plan is made under its own mutex, so that others are found meanwhile.
-//   - Plans are told streams, pointers and workspaces, and libraries do not promise that two threads may use one at
+//   - Plans are given streams, pointers and workspaces, and libraries do not promise that two threads may use one at
 //     once: its mutex is held while it is used, which is while work is queued, and hardly ever waited for.
 //   - What was not used for longest goes when there are more than `most`.
 #pragma once
@@ -23,25 +23,25 @@
 
 namespace facula::cuda {
 
-struct ProblemHash {
-  template <class Problem>
-  size_t operator()(const Problem& problem) const {
-    constexpr size_t kWords = sizeof(Problem) / sizeof(uint64_t);
-    static_assert(sizeof(Problem) % sizeof(uint64_t) == 0);
+struct KeyHash {
+  template <class Key>
+  size_t operator()(const Key& key) const {
+    constexpr size_t kWords = sizeof(Key) / sizeof(uint64_t);
+    static_assert(sizeof(Key) % sizeof(uint64_t) == 0);
     uint64_t words[kWords], sum = 0;
-    std::memcpy(words, &problem, sizeof problem);
+    std::memcpy(words, &key, sizeof key);
     for (size_t i = 0; i < kWords; ++i) sum += (words[i] + i) * (0x9e3779b97f4a7c15 + 2 * i);
     return sum ^ sum >> 32;
   }
 };
-struct SameProblem {
-  template <class Problem>
-  bool operator()(const Problem& a, const Problem& b) const {
+struct SameKey {
+  template <class Key>
+  bool operator()(const Key& a, const Key& b) const {
     return std::memcmp(&a, &b, sizeof a) == 0;
   }
 };
 
-template <class Problem, class Plan>
+template <class Key, class Plan>
 class PlanCache {
  public:
   /// Sizes that never come again do not fill the memory.
@@ -50,15 +50,15 @@ class PlanCache {
   explicit PlanCache(size_t most = kUsualMost) : most_(most) {}
   PlanCache(const PlanCache&) = delete;
 
-  /// Calls use(plan) with the plan of the problem, which make() gives where none is kept. What make() throws is thrown,
-  /// and nothing is kept.
+  /// Calls use(plan) with the plan of the key, which make() gives where none is cached. What make() throws is thrown,
+  /// and nothing is cached.
   template <class Make, class Use>
-  auto with(const Problem& problem, Make&& make, Use&& use) {
+  auto with(const Key& key, Make&& make, Use&& use) {
     Recents& mine = recents();
     const Inside inside(mine);
     for (;;) {
       std::shared_ptr<Entry> shared;  // of a call inside of another's use, which may need the slot for longer
-      Entry& entry = entry_of(problem, mine, shared);
+      Entry& entry = entry_of(key, mine, shared);
       std::lock_guard lock(entry.mutex);
       if (entry.dropped.load(std::memory_order_relaxed)) continue;
       if (__builtin_expect(!entry.plan, 0)) fill(entry, make);
@@ -82,11 +82,11 @@ class PlanCache {
 
  private:
   struct Entry {
-    explicit Entry(const Problem& p) : problem(p) {}
-    const Problem problem;
+    explicit Entry(const Key& p) : key(p) {}
+    const Key key;
     std::mutex mutex;  // of the plan
     std::unique_ptr<Plan> plan;
-    std::atomic<bool> dropped{false};  // from the map: nobody takes it any more
+    std::atomic<bool> dropped{false};  // from the map: nobody uses it any more
     std::atomic<uint64_t> used{0};     // the higher the later
   };
   struct Recent {
@@ -119,15 +119,15 @@ class PlanCache {
     return *mine;
   }
 
-  Entry& entry_of(const Problem& problem, Recents& mine, std::shared_ptr<Entry>& shared) {
+  Entry& entry_of(const Key& key, Recents& mine, std::shared_ptr<Entry>& shared) {
     if (__builtin_expect(mine.depth > 1, 0)) {
-      shared = shared_entry(problem);
+      shared = shared_entry(key);
       return *shared;
     }
-    Recent& slot = mine.slots[ProblemHash()(problem) % kRecent];
-    const bool known = slot.cache == this && SameProblem()(slot.entry->problem, problem) &&
-                       !slot.entry->dropped.load(std::memory_order_relaxed);
-    if (__builtin_expect(!known, 0)) slot = {this, shared_entry(problem)};
+    Recent& slot = mine.slots[KeyHash()(key) % kRecent];
+    const bool known =
+        slot.cache == this && SameKey()(slot.entry->key, key) && !slot.entry->dropped.load(std::memory_order_relaxed);
+    if (__builtin_expect(!known, 0)) slot = {this, shared_entry(key)};
     // Two threads may count one use: which plan is the oldest is then no less true.
     const uint64_t now = clock_.load(std::memory_order_relaxed) + 1;
     clock_.store(now, std::memory_order_relaxed);
@@ -135,18 +135,18 @@ class PlanCache {
     return *slot.entry;
   }
 
-  std::shared_ptr<Entry> shared_entry(const Problem& problem) {
+  std::shared_ptr<Entry> shared_entry(const Key& key) {
     {
       std::shared_lock lock(mutex_);
-      if (const auto found = entries_.find(problem); found != entries_.end()) return found->second;
+      if (const auto found = entries_.find(key); found != entries_.end()) return found->second;
     }
     std::shared_ptr<Entry> entry;
     bool is_full;
     {
       std::unique_lock lock(mutex_);
-      auto& place = entries_[problem];
+      auto& place = entries_[key];
       if (!place) {
-        place = std::make_shared<Entry>(problem);
+        place = std::make_shared<Entry>(key);
         place->used = clock_.load();
       }
       entry = place;
@@ -171,7 +171,7 @@ class PlanCache {
   void drop_from_map(Entry& entry) {
     entry.dropped = true;
     std::unique_lock lock(mutex_);
-    const auto found = entries_.find(entry.problem);
+    const auto found = entries_.find(entry.key);
     if (found != entries_.end() && found->second.get() == &entry) entries_.erase(found);
   }
 
@@ -199,7 +199,7 @@ class PlanCache {
   std::atomic<size_t> most_;
   std::atomic<uint64_t> clock_{1};
   mutable std::shared_mutex mutex_;
-  std::unordered_map<Problem, std::shared_ptr<Entry>, ProblemHash, SameProblem> entries_;
+  std::unordered_map<Key, std::shared_ptr<Entry>, KeyHash, SameKey> entries_;
 };
 
 }  // namespace facula::cuda

@@ -19,8 +19,8 @@ void* allocate_chosen(size_t bytes, Device device, Stream stream) {
   check_not_forked(current_op());
   DeviceGuard guard(checked_index(device, "empty"));
   void* memory = chosen.allocate(bytes, device.index, handle(stream));
-  FACULA_CHECK(memory, ErrorKind::OutOfMemory, current_op(), ": the program's allocator gives no memory, asked for ",
-               bytes, " bytes on ", device);
+  FACULA_CHECK(memory, ErrorKind::OutOfMemory, current_op(),
+               ": the program's allocator gives no memory, got a request of ", bytes, " bytes on ", device);
   std::lock_guard<std::mutex> lock(mutex);
   streams[memory] = stream;
   return memory;

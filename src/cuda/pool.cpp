@@ -18,7 +18,7 @@ long long spatial_count(const Tensor& t) {
   return count;
 }
 
-/// Tensors in one format. Sizes of one let a tensor have both: then the other tells.
+/// Tensors in one format. Sizes of one let a tensor have both: then the other decides.
 PlaneArgs planes_of(const Tensor& in, const Tensor& out) {
   PlaneArgs p{};
   const bool last = !in.is_contiguous() || !out.is_contiguous();

@@ -35,13 +35,13 @@ bool fits_tensor_cores(const ProductTiles& tiles, DType dtype, int device);
 /// As plan_product(). `rounds`: whether float32 may be rounded to TF32.
 TensorPlan plan_tensor_product(ProductTiles& tiles, DType dtype, bool rounds, int device, Tensor& partial);
 
-/// The kernels of one Problem of the file.
+/// The kernels of one class of products, which the file defines.
 class ProductKernels {
  public:
-  ProductKernels(const char* file, const std::string& problem)
-      : by_tiles_name_(name("product_by_tiles", problem)),
-        by_results_name_(name("product_by_results", problem)),
-        of_parts_name_(name("product_of_parts", problem)),
+  ProductKernels(const char* file, const std::string& product)
+      : by_tiles_name_(name("product_by_tiles", product)),
+        by_results_name_(name("product_by_results", product)),
+        of_parts_name_(name("product_of_parts", product)),
         by_tiles_(file, by_tiles_name_.c_str()),
         by_results_(file, by_results_name_.c_str()),
         of_parts_(file, of_parts_name_.c_str()) {}
@@ -66,8 +66,8 @@ class ProductKernels {
   }
 
  private:
-  static std::string name(const char* kernel, const std::string& problem) {
-    return std::string(kernel) + "<facula::cuda::" + problem;
+  static std::string name(const char* kernel, const std::string& product) {
+    return std::string(kernel) + "<facula::cuda::" + product;
   }
   std::string by_tiles_name_, by_results_name_, of_parts_name_;
   DeviceKernel by_tiles_, by_results_, of_parts_;

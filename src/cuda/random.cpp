@@ -1,5 +1,9 @@
-// Random numbers on the device. Fills draw in PyTorch's order: so many threads as the device holds at once, each with a
-// subsequence of its own.
+// Random numbers on the device, which are those of PyTorch for the same seed.
+//
+// PyTorch's rule for fills (its calc_execution_policy): a grid of 256 threads a block, with as many blocks as the device
+// holds at once or as the elements need, if those are fewer. Thread t draws from subsequence t of Philox, four words at
+// a time; a call advances the generator by four words for every turn that a thread takes. Elements go to threads in the
+// order of a grid-stride loop, so numbers depend on the device's size.
 #include "ops/random.h"
 
 #include <array>
@@ -21,7 +25,7 @@ namespace {
 
 using Long = long long;
 
-PhiloxStart take(Generator& generator, uint64_t numbers) {
+PhiloxStart advance(Generator& generator, uint64_t numbers) {
   const PhiloxState state = static_cast<PhiloxGenerator&>(generator).take(numbers);
   return {state.seed, state.offset, reinterpret_cast<const unsigned long long*>(state.captured)};
 }
@@ -30,13 +34,16 @@ struct Drawing {
   Grid grid;
   PhiloxStart start;
 };
-/// `wide` elements are made from four words. A thread may draw for `neighbours` threads.
+/// Where a fill of `count` elements draws: PyTorch's grid, and the place in the generator, which is advanced. `wide`
+/// elements are made from four words. A thread of ours may draw for `neighbours` threads of PyTorch's.
 Drawing drawing(int device, int64_t count, int wide, Generator& generator, int neighbours = 1) {
+  constexpr int64_t kThreads = 256, kWords = 4;
   const Properties& p = properties(device);
-  const int64_t most = int64_t{p.multiprocessors} * (p.threads_per_multiprocessor / 256);
-  const int64_t blocks = std::min((count + 255) / 256, most);
-  const int64_t calls = (count - 1) / (256 * blocks * wide) + 1;
-  return {{256u / static_cast<unsigned>(neighbours), blocks}, take(generator, static_cast<uint64_t>(calls) * 4)};
+  const int64_t most = int64_t{p.multiprocessors} * (p.threads_per_multiprocessor / kThreads);
+  const int64_t blocks = std::min((count + kThreads - 1) / kThreads, most);
+  const int64_t turns = (count - 1) / (kThreads * blocks * wide) + 1;
+  const auto threads = static_cast<unsigned>(kThreads / neighbours);
+  return {{threads, blocks}, advance(generator, static_cast<uint64_t>(turns * kWords))};
 }
 
 // ---- fills
@@ -46,25 +53,26 @@ int digits_of(DType dtype) {
 }
 bool has_64_bits(DType dtype) { return dtype == DType::Float64 || dtype == DType::Int64 || dtype == DType::UInt64; }
 
-/// The whole numbers from which a fill draws; a range of 0 stands for all of 64 bits.
-struct Whole {
+/// The integers [base, base + range) from which a fill draws (PyTorch's random_from_to); a range of 0 stands for all of
+/// 64 bits. `wide`: two words make a number, else one.
+struct IntegerRange {
   uint64_t range;
   int64_t base;
   bool wide;
 };
-/// Elements of a dtype next to a whole number are so far apart.
+/// The distance between elements of a dtype next to an integer.
 int64_t step_at(int64_t value, DType dtype) {
   const uint64_t magnitude = value < 0 ? -static_cast<uint64_t>(value) : static_cast<uint64_t>(value);
   return int64_t{1} << std::max(static_cast<int>(std::bit_width(magnitude)) - digits_of(dtype), 0);
 }
-/// The nearest element, the even one of two.
+/// The nearest element of the dtype, the even one of two.
 int64_t rounded(int64_t value, DType dtype) {
   const int64_t step = step_at(value, dtype), below = value & -step, rest = value - below;
   return below + (2 * rest > step || (2 * rest == step && (below & step)) ? step : 0);
 }
 
-/// Ends that are not elements of a dtype of real numbers move inwards.
-Whole range_of(DType dtype, const RandomFill& f) {
+/// Ends that are not elements of a floating dtype move inwards, as in PyTorch's update_from and update_to.
+IntegerRange range_of(DType dtype, const RandomFill& f) {
   int64_t from = f.base, to = static_cast<int64_t>(static_cast<uint64_t>(f.base) + f.range);
   if (is_floating(dtype)) {
     if (rounded(from + 1, dtype) < from) from = rounded(from + 1, dtype) + step_at(from + 1, dtype);
@@ -89,11 +97,11 @@ uint64_t default_range(DType dtype) {
   }
 }
 /// Nothing for distributions of real numbers.
-std::optional<Whole> whole_of(DType dtype, const RandomFill& f) {
+std::optional<IntegerRange> integers_of(DType dtype, const RandomFill& f) {
   switch (f.distribution) {
     case Distribution::Range: return range_of(dtype, f);
-    case Distribution::FullRange: return Whole{0, 0, true};
-    case Distribution::DefaultRange: return Whole{default_range(dtype), 0, has_64_bits(dtype)};
+    case Distribution::FullRange: return IntegerRange{0, 0, true};
+    case Distribution::DefaultRange: return IntegerRange{default_range(dtype), 0, has_64_bits(dtype)};
     default: return {};
   }
 }
@@ -134,7 +142,7 @@ void permute(const Tensor& out, Generator& generator) {
   whole_progression_kernel(device, s.numbers, 0, 1);
   s = radix_sort(s, bits);
   permute_ties(device.index, {key, number}, grid_for(device.index, n), static_cast<const void*>(s.keys.data()),
-               s.numbers.data(), static_cast<Long>(n), take(generator, static_cast<uint64_t>(n)));
+               s.numbers.data(), static_cast<Long>(n), advance(generator, static_cast<uint64_t>(n)));
   copy_elements(out, s.numbers);
 }
 
@@ -149,7 +157,7 @@ void random_fill_cuda(const Tensor& given, const RandomFill& f, Generator& gener
   if (f.distribution == Distribution::Permutation) return permute(given, generator);
   const int64_t n = given.numel() * (given.is_complex() ? 2 : 1);
   const int neighbours = std::min(4, aligned_width(dtype, std::array{static_cast<const void*>(given.data())}));
-  if (const auto w = whole_of(dtype, f)) {
+  if (const auto w = integers_of(dtype, f)) {
     const Drawing d = drawing(device, n, w->wide ? 2 : 4, generator, neighbours);
     return whole(device, {dtype, w->wide, neighbours}, d.grid, given.data(), static_cast<Long>(n),
                  FillArgs{0, 0, w->range, w->base}, d.start);
@@ -166,7 +174,7 @@ void bernoulli_cuda(const Tensor& out, const Tensor& p, Generator& generator) {
   if (out.numel() == 0) return;
   const int device = out.device().index;
   kernel(device, {out.dtype(), p.dtype()}, grid_for(device, (out.numel() + 3) / 4), out.data(),
-         static_cast<const void*>(p.data()), static_cast<Long>(out.numel()), take(generator, 10));
+         static_cast<const void*>(p.data()), static_cast<Long>(out.numel()), advance(generator, 10));
 }
 
 /// How many neighbours PyTorch's kernel of dropout reads at once: up to 16 bytes.
@@ -178,16 +186,16 @@ int dropout_vector(const Tensor& input) {
   return static_cast<int>(bytes / one);
 }
 
-void dropout_cuda(const Tensor& kept, const Tensor& input, double keep, Generator& generator) {
+void dropout_cuda(const Tensor& mask, const Tensor& input, double keep, Generator& generator) {
   static const DeviceKernel kernel{"random.cuh", "random_kept"};
-  const int device = kept.device().index, vector = dropout_vector(input);
+  const int device = mask.device().index, vector = dropout_vector(input);
   const DType limit = input.dtype() == DType::Float64 ? DType::Float64 : DType::Float32;
   // one by one elements are counted as the program sees them, else as they lie in memory
   const Tensor target =
-      vector == 1 && !kept.is_contiguous() ? facula::empty(kept.sizes(), DType::Bool, kept.device()) : kept;
-  const Drawing d = drawing(device, kept.numel(), 4, generator);
-  kernel(device, {limit, vector}, d.grid, target.data(), static_cast<Long>(kept.numel()), keep, d.start);
-  if (!target.is_same(kept)) copy_elements(kept, target);
+      vector == 1 && !mask.is_contiguous() ? facula::empty(mask.sizes(), DType::Bool, mask.device()) : mask;
+  const Drawing d = drawing(device, mask.numel(), 4, generator);
+  kernel(device, {limit, vector}, d.grid, target.data(), static_cast<Long>(mask.numel()), keep, d.start);
+  if (!target.is_same(mask)) copy_elements(mask, target);
 }
 
 void rrelu_cuda(const Tensor& out, const Tensor& values, double lower, double upper, Generator& generator) {
@@ -205,7 +213,7 @@ void poisson_cuda(const Tensor& out, const Tensor& rate, Generator& generator) {
   static const DeviceKernel kernel{"random_each.cuh", "random_poisson"};
   const int device = out.device().index;
   kernel(device, {out.dtype()}, grid_for(device, out.numel()), out.data(), static_cast<const void*>(rate.data()),
-         static_cast<Long>(out.numel()), take(generator, 20),
+         static_cast<Long>(out.numel()), advance(generator, 20),
          reporter(device, "poisson", ErrorKind::Runtime, "rates must not be negative"));
 }
 
@@ -213,7 +221,7 @@ void gamma_cuda(const Tensor& out, const Tensor& shape, Generator& generator) {
   static const DeviceKernel kernel{"random_each.cuh", "random_gamma"};
   const int device = out.device().index;
   kernel(device, {out.dtype()}, grid_for(device, out.numel()), out.data(), static_cast<const void*>(shape.data()),
-         static_cast<Long>(out.numel()), take(generator, 10));
+         static_cast<Long>(out.numel()), advance(generator, 10));
 }
 
 void dirichlet_cuda(const Tensor& out, const Tensor& concentration, Generator& generator) {
@@ -230,7 +238,7 @@ void binomial_cuda(const Tensor& out, const Tensor& count, const Tensor& probabi
   const int device = out.device().index;
   kernel(device, {out.dtype()}, grid_for(device, (out.numel() + 7) / 8, 128), out.data(),
          static_cast<const void*>(count.data()), static_cast<const void*>(probability.data()),
-         static_cast<Long>(out.numel()), take(generator, 42));
+         static_cast<Long>(out.numel()), advance(generator, 42));
 }
 
 // ---- categories
@@ -272,7 +280,7 @@ void multinomial_cuda(const Tensor& out, const Tensor& weights, bool replacement
   if (sums)
     return search(device, {weights.dtype()}, grid_for(device, out.numel()), static_cast<Long*>(out.data()),
                   static_cast<const double*>(shares.data()), rows, categories, samples,
-                  take(generator, 4 * static_cast<uint64_t>((rows + 65534) / 65535)));
+                  advance(generator, 4 * static_cast<uint64_t>((rows + 65534) / 65535)));
   copy_elements(out, make_view(race(weights, generator), {rows, samples}, {categories, 1}, 0, false));
 }
 

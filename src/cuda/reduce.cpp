@@ -48,7 +48,7 @@ FoldGrid grid_of(const Tensor& out, const Tensor& in, F goes) {
   g.count = 1;
   for (int64_t d = in.dim() - 1; d >= 0; --d) {
     if (goes(d)) g.count *= in.size(d);
-    add_dim(goes(d) ? g.reduced : g.kept, in.size(d), in.stride(d));
+    add_dim(goes(d) ? g.reduced : g.retained, in.size(d), in.stride(d));
   }
   g.reduced = sorted(g.reduced);
   g.in = in.data();
@@ -105,12 +105,12 @@ void divide(FoldGrid& g, int64_t groups, int64_t turn, int device) {
 
 /// A thread, a warp or a block for every result, or several blocks.
 Share share_rows(FoldGrid& g, int64_t item, int device) {
-  constexpr int64_t kTurn = 4 * kThreads;  // vectors that a block asks for at once
+  constexpr int64_t kTurn = 4 * kThreads;  // vectors that a block requests at once
   Share share{false, g.count <= 8 ? 0 : g.count <= 1024 ? 1 : 8, 0, kOneLine};
   int64_t wide = fold_wide(static_cast<int>(item));
   const int64_t length = g.reduced.dims ? g.reduced.shape[0] : 1;
   const bool neighbours = g.reduced.dims && g.reduced.strides[0] == 1 && (g.reduced.dims == 1 || length % wide == 0);
-  if (neighbours) share.bytes = access_bytes(g.in, item, {{&g.kept, 0}, {&g.reduced, 1}});
+  if (neighbours) share.bytes = access_bytes(g.in, item, {{&g.retained, 0}, {&g.reduced, 1}});
   else wide = 1;
   const auto share_units = [&] {
     g.units = g.count / wide;
@@ -131,24 +131,25 @@ Share share_rows(FoldGrid& g, int64_t item, int device) {
 
 /// Whether neighbouring results are of neighbouring elements, and there are enough for the threads of a block.
 bool are_columns(const FoldGrid& g) {
-  if (!g.kept.dims || !g.reduced.dims || g.kept.strides[0] >= g.reduced.strides[0]) return false;
-  return std::min<int64_t>(g.kept.shape[0], kThreads) * g.count >= kThreads && g.results / g.kept.shape[0] <= INT32_MAX;
+  if (!g.retained.dims || !g.reduced.dims || g.retained.strides[0] >= g.reduced.strides[0]) return false;
+  return std::min<int64_t>(g.retained.shape[0], kThreads) * g.count >= kThreads &&
+         g.results / g.retained.shape[0] <= INT32_MAX;
 }
 
 /// Blocks for strips of 32 vectors, of more where there are few rows.
 Share share_columns(FoldGrid& g, int64_t item, int64_t total, int device) {
-  constexpr int kRows = 4;  // at least, that a thread asks for at once
+  constexpr int kRows = 4;  // at least, that a thread requests at once
   const bool neighbours =
-      g.kept.strides[0] == 1 && access_bytes(g.in, item, {{&g.kept, 1}, {&g.reduced, 0}}) == kVectorBytes;
+      g.retained.strides[0] == 1 && access_bytes(g.in, item, {{&g.retained, 1}, {&g.reduced, 0}}) == kVectorBytes;
   int64_t wide = column_wide(static_cast<int>(item), static_cast<int>(total));
-  if (!neighbours || g.kept.shape[0] % wide) wide = 1;
-  const int64_t vectors = g.kept.shape[0] / wide;
+  if (!neighbours || g.retained.shape[0] % wide) wide = 1;
+  const int64_t vectors = g.retained.shape[0] / wide;
   const auto most = static_cast<int>(std::bit_ceil(static_cast<uint64_t>(std::min<int64_t>(vectors, kThreads))));
   g.lanes = std::min(most, 32);
   while (g.lanes < most && g.count < kThreads / g.lanes * kRows) g.lanes *= 2;
   g.strips = static_cast<unsigned>(quotient_up(vectors, g.lanes));
   g.units = g.count;
-  divide(g, g.results / g.kept.shape[0] * g.strips, kThreads / g.lanes * kRows, device);
+  divide(g, g.results / g.retained.shape[0] * g.strips, kThreads / g.lanes * kRows, device);
   return {true, 0, wide > 1 ? kVectorBytes : static_cast<int>(item), places_of(g, g.reduced.shape[0], g.count)};
 }
 
@@ -176,7 +177,7 @@ struct FoldKernels {
     }
     if (share.columns)
       columns(device, {in.dtype(), compute, total, out.dtype(), share.bytes, share.places},
-              {kThreads, g.results / g.kept.shape[0] * g.strips, g.parts}, g);
+              {kThreads, g.results / g.retained.shape[0] * g.strips, g.parts}, g);
     else
       rows(device, {in.dtype(), compute, total, out.dtype(), share.warps, share.bytes, share.places},
            grid_for(device, g.results * g.parts * (share.warps ? 32 * share.warps : 1)), g);

@@ -155,24 +155,24 @@ struct Bytes {
 
 // ---- matrices that are not finite
 
-/// They become zero, for the library does not promise to end with them; `mark` is put in the place of its info.
+/// They become zero, for the library does not promise to end with them; `flag` is put in the place of its info.
 class SetAside {
  public:
   enum Part : int { All, Lower, Upper };
-  SetAside(const Tensor& a, Part part, int mark) : marks_(room(a, a.size(0), DType::Int32)) {
+  SetAside(const Tensor& a, Part part, int flag) : flags_(room(a, a.size(0), DType::Int32)) {
     static const DeviceKernel kernel{"linalg_library.cuh", "set_aside"};
     kernel(device_of(a), {a.dtype(), static_cast<int>(part)}, grid_by_matrix(a, a.size(1) * a.size(2)), matrices(a),
            static_cast<long long>(a.size(0)), static_cast<long long>(a.size(1)), static_cast<long long>(a.size(2)),
-           mark, marks_.data<int>());
+           flag, flags_.data<int>());
   }
-  void tell(const Tensor& info) const {
-    static const DeviceKernel kernel{"linalg_library.cuh", "put_marks"};
-    kernel(device_of(info), {}, grid_for(device_of(info), info.numel()), static_cast<const int*>(marks_.data<int>()),
+  void report(const Tensor& info) const {
+    static const DeviceKernel kernel{"linalg_library.cuh", "put_flags"};
+    kernel(device_of(info), {}, grid_for(device_of(info), info.numel()), static_cast<const int*>(flags_.data<int>()),
            info.data<int>(), static_cast<long long>(info.numel()));
   }
 
  private:
-  Tensor marks_;
+  Tensor flags_;
 };
 
 // ---- Cholesky
@@ -362,7 +362,7 @@ bool eigh(const Tensor& a, const Tensor& w, const Tensor& info, bool upper, bool
   const bool together = a.size(0) > 1 && functions().cusolverDnXsyevBatched;
   (together ? eigh_together : eigh_each)(h, a, w, info, triangle(upper),
                                          vectors ? CUSOLVER_EIG_MODE_VECTOR : CUSOLVER_EIG_MODE_NOVECTOR);
-  aside.tell(info);
+  aside.report(info);
   return true;
 }
 
@@ -404,7 +404,7 @@ bool svd(const Tensor& a, const Tensor& u, const Tensor& s, const Tensor& vh, co
       copy_matrices(vh, flipped(left), true);
     }
   }
-  aside.tell(info);
+  aside.report(info);
   return true;
 }
 

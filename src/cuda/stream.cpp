@@ -118,7 +118,7 @@ void Event::record(Stream stream) {
     device_ = stream.device.index;
   }
   FACULA_CHECK(device_ == stream.device.index, ErrorKind::Runtime,
-               "Event.record: a stream of the event's device, cuda:", device_, ", got one of ", stream.device);
+               "Event.record: expected a stream of the event's device, cuda:", device_, ", got one of ", stream.device);
   FACULA_CUDA_CALL(cuEventRecord, event_, handle(stream));
 }
 

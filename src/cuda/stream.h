@@ -1,5 +1,5 @@
 // Streams and events. A Stream's id is the driver's handle; 0 is the device's default stream, with which others do
-// not wait for each other unless told to.
+// not wait for each other unless an event says so.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ void set_current_stream(Stream stream);
 Stream stream_from_pool(int device, int priority);
 
 namespace detail {
-inline std::atomic<int> blocking{-1};  // not asked yet
+inline std::atomic<int> blocking{-1};  // not known yet
 void wait_after_launch(int device);
 }  // namespace detail
 /// After a kernel or a copy was queued: waits where CUDA_LAUNCH_BLOCKING=1 says so, so that an error comes here.
@@ -55,7 +55,7 @@ class RelaxedCapture {
   CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;
 };
 
-/// What becomes of calls that make the host wait for a stream. A wait that the program asks for by a device's or an
+/// What becomes of calls that make the host wait for a stream. A wait that the program requests by a device's or an
 /// event's name (synchronize_device, Event::synchronize) is never in question.
 enum class WaitMode : uint8_t { Allowed, Warned, Refused };
 void set_wait_mode(WaitMode mode);

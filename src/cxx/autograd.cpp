@@ -77,9 +77,9 @@ Tensor Tensor::data() const {
   made.impl()->storage = facula::borrow_storage(
       shared->data, shared->nbytes, shared->device,
       [](facula::Storage* own) {
-        auto* lender = static_cast<facula::Storage*>(own->context);
-        facula::conceal(lender);
-        facula::release(lender);
+        auto* owner = static_cast<facula::Storage*>(own->context);
+        facula::conceal(owner);
+        facula::release(owner);
       },
       shared);
   return Tensor(std::move(made));
@@ -116,7 +116,8 @@ struct FunctionHook final : facula::TensorHook {
 }  // namespace
 
 unsigned Tensor::add_hook(std::function<Tensor(const Tensor&)> hook) const {
-  FACULA_CHECK(requires_grad(), ErrorKind::Runtime, "register_hook: the tensor has to require a gradient");
+  FACULA_CHECK(requires_grad(), ErrorKind::Runtime,
+               "register_hook: a tensor that requires a gradient is expected, got one that does not");
   static std::atomic<unsigned> next{1};
   auto made = std::make_shared<FunctionHook>(std::move(hook));
   made->id = next++;
@@ -253,9 +254,10 @@ void FunctionNode::apply(const facula::Tensor* grads, facula::Tensor* results) {
 
 variable_list FunctionNode::saved() const {
   if (!unrecorded_.empty()) return unrecorded_;
-  FACULA_CHECK(!freed, ErrorKind::Runtime, name_,
-               ": an earlier pass of backward freed the tensors that this graph saved "
-               "(give retain_graph=true to the first)");
+  FACULA_CHECK(
+      !freed, ErrorKind::Runtime, name_,
+      ": an earlier pass of backward freed the tensors that this graph saved, so it cannot go through the graph a "
+      "second time (give retain_graph=true to the first pass, or compute the loss anew)");
   variable_list list;
   for (const facula::SavedTensor& each : saved_) list.emplace_back(each.unpack(*this));
   return list;
@@ -334,7 +336,8 @@ variable_list FunctionCall::finish(variable_list results) {
 }  // namespace detail
 
 variable_list AutogradContext::get_saved_variables() const {
-  FACULA_CHECK(node_, ErrorKind::Runtime, "get_saved_variables: the context of a function's call is expected");
+  FACULA_CHECK(node_, ErrorKind::Runtime,
+               "get_saved_variables: the context of a function's call is expected, got none");
   return node_->saved();
 }
 bool AutogradContext::needs_input_grad(size_t edge) const { return node_ && node_->needs(edge); }

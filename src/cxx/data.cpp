@@ -310,8 +310,7 @@ Workers::Result Workers::pop() {
   if (!state_->timeout) state_->done_changed.wait(guard, ready);
   else
     FACULA_CHECK(state_->done_changed.wait_for(guard, *state_->timeout, ready), ErrorKind::Runtime,
-                 "Timeout in DataLoader queue while waiting for next batch (timeout was ", state_->timeout->count(),
-                 " ms)");
+                 "DataLoader: no worker gave a batch in time (the timeout is ", state_->timeout->count(), " ms)");
   State::Done next = std::move(state_->done.begin()->second);
   state_->done.erase(state_->done.begin());
   ++state_->popped;

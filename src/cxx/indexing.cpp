@@ -41,7 +41,7 @@ class Reader {
     FACULA_CHECK(consumed <= view.dim(), ErrorKind::Index, "index: too many indices for tensor of dimension ",
                  view.dim(), ", got ", consumed);
     rest_ = view.dim() - consumed;
-    for (const TensorIndex& index : indices) take(index);
+    for (const TensorIndex& index : indices) add(index);
   }
 
   facula::Tensor view;
@@ -58,7 +58,7 @@ class Reader {
     }
   }
 
-  void take(const TensorIndex& index) {
+  void add(const TensorIndex& index) {
     switch (index.type()) {
       case TensorIndexType::None: view = facula::unsqueeze(view, at_++); break;
       case TensorIndexType::Ellipsis: at_ += rest_; break;
@@ -78,14 +78,14 @@ class Reader {
   void take_integer(int64_t i) {
     FACULA_CHECK(at_ < view.dim(), ErrorKind::Index, "index: a 0-d tensor cannot be indexed (use .item()), got ", i);
     const int64_t size = view.size(at_);
-    FACULA_CHECK(i >= -size && i < size, ErrorKind::Index, "index ", i, " is out of bounds for dimension ", at_,
+    FACULA_CHECK(i >= -size && i < size, ErrorKind::Index, "index: ", i, " is out of bounds for dimension ", at_,
                  " with size ", size);
     view = facula::select(view, at_, i);
   }
 
   void take_tensor(const facula::Tensor& t) {
     FACULA_CHECK(facula::is_bits(t.dtype()), ErrorKind::Index,
-                 "index: tensors used as indices must be int, long, uint8 or bool, got ", t.dtype());
+                 "index: tensors used as indices must be int32, int64, uint8 or bool, got ", t.dtype());
     if (t.dim() == 0 && !is_mask(t) && !t.is_meta()) return take_integer(t.item().to_int());
     advanced = true;
     if (t.dim() == 0) {
@@ -139,8 +139,8 @@ std::vector<facula::Tensor> positions_of(const facula::Tensor& self, const std::
 }  // namespace
 
 indexing::TensorIndex::TensorIndex(const char* text) : type_(TensorIndexType::Ellipsis) {
-  FACULA_CHECK(std::strcmp(text, "...") == 0, ErrorKind::Value,
-               "Expected \"...\" to represent an ellipsis index, but got \"", text, "\"");
+  FACULA_CHECK(std::strcmp(text, "...") == 0, ErrorKind::Value, "index: the text of an index must be \"...\", got \"",
+               text, "\"");
 }
 
 Tensor Tensor::index(ArrayRef<TensorIndex> indices) const {
@@ -176,7 +176,8 @@ Tensor Tensor::operator[](int64_t index) const {
   return Tensor(std::move(reader.view));
 }
 Tensor Tensor::operator[](const Scalar& index) const {
-  FACULA_CHECK(index.isIntegral(false), ErrorKind::Index, "Can only index tensors with integral scalars, got ", index);
+  FACULA_CHECK(index.isIntegral(false), ErrorKind::Index, "index: a number that indexes must be an integer, got ",
+               index);
   return (*this)[index.toLong()];
 }
 Tensor Tensor::operator[](const Tensor& index) const { return this->index({TensorIndex(index)}); }

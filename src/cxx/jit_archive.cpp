@@ -4,7 +4,7 @@
 
 #include "core/new_file.h"
 #include "cxx/jit_loaded.h"
-#include "cxx/zip.h"
+#include "program/archive_writer.h"
 #include "program/json.h"
 
 namespace torch::jit {
@@ -45,7 +45,7 @@ Module read(const std::string& path, std::string bytes, optional<Device> device)
   return module;
 }
 
-/// The bytes of the file of a tensor, where the archive says this of it; kept by `keep`.
+/// The bytes of the file of a tensor, where the archive says this of it; `keep` owns them.
 std::string_view bytes_of(const Json& entry, const std::string& path, const facula::Tensor& held, size_t size,
                           Tensor& keep) {
   const auto numbers = [&](const char* key) {
@@ -91,7 +91,7 @@ void write_archive(const Loaded& loaded, const std::function<void(const void*, s
       place.first = bytes_of(entry.value, input->path, input->tensor, stored->second.size, place.second);
     }
   }
-  torch::detail::ZipWriter zip(sink, "");
+  facula::ArchiveWriter zip(sink);
   for (const auto& [name, record] : archive.records()) {
     const auto found = changed.find(name);
     if (found == changed.end()) zip.add(name, archive.read(name, record.size));

@@ -96,7 +96,7 @@ Spec Spec::parse(const std::string& text) {
   const JsonDocument document(text);
   const auto parts = document.root().items();  // a version, and the tree
   FACULA_CHECK(parts.size() == 2 && parts[0].to_int() == 1, ErrorKind::Runtime,
-               "jit.load: how values are nested is not said in a way that is known: ", facula::shown(text));
+               "jit.load: how values are nested is not said in a way that is known: ", facula::text_of(text));
   return read(parts[1]);
 }
 

@@ -143,8 +143,8 @@ void move(const std::vector<Tensor>& params, double t, const Tensor& direction) 
 
 LBFGS::LBFGS(std::vector<OptimizerParamGroup> groups, LBFGSOptions o)
     : Optimizer(std::move(groups), std::make_unique<LBFGSOptions>(o)), history_(std::make_shared<History>()) {
-  FACULA_CHECK(param_groups_.size() == 1, ErrorKind::Runtime, "LBFGS doesn't support per-parameter options (parameter ",
-               "groups), got ", param_groups_.size());
+  FACULA_CHECK(param_groups_.size() == 1, ErrorKind::Runtime, "LBFGS: one group of parameters is possible, got ",
+               param_groups_.size());
   auto& mine = static_cast<LBFGSOptions&>(param_groups_[0].options());
   if (!mine.max_eval()) mine.max_eval(mine.max_iter() * 5 / 4);
 }
@@ -180,12 +180,12 @@ Tensor new_direction(History& h, const Tensor& grad, size_t history_size) {
 }  // namespace
 
 Tensor LBFGS::step(LossClosure closure) {
-  FACULA_CHECK(closure, ErrorKind::Runtime, "LBFGS requires a closure function");
+  FACULA_CHECK(closure, ErrorKind::Runtime, "LBFGS: step needs a closure that computes the loss, got none");
   NoGradGuard off;
   const auto& params = param_groups_[0].params();
   const auto& o = static_cast<const LBFGSOptions&>(param_groups_[0].options());
   FACULA_CHECK(!o.line_search_fn() || *o.line_search_fn() == "strong_wolfe", ErrorKind::Runtime,
-               "only 'strong_wolfe' is supported");
+               "LBFGS: line_search_fn must be 'strong_wolfe' or unset, got '", *o.line_search_fn(), "'");
   History& h = *history_;
   const int64_t max_eval = o.max_eval().value_or(o.max_iter() * 5 / 4);
   const Tensor first_loss = evaluate(closure);

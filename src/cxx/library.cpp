@@ -89,7 +89,7 @@ Library& Library::implement(const std::string& name, CppFunction function) {
 
 Library& Library::fallback(CppFunction function) {
   FACULA_CHECK(!function.kernel_, ErrorKind::NotImplemented,
-               "library: kernels for all operators of a key are not run here; one that falls through is expected");
+               "library: a kernel for all operators of a key must fall through, got another one");
   return *this;
 }
 
@@ -129,7 +129,7 @@ OperatorHandle Dispatcher::findSchemaOrThrow(const char* name, const char* overl
   constexpr std::string_view kAten = "aten::";
   const facula::BoxedOp* op =
       full.starts_with(kAten) ? facula::find_aten(full.substr(kAten.size())) : facula::find_boxed(full);
-  FACULA_CHECK(op, ErrorKind::Runtime, "Could not find schema for ", full);
+  FACULA_CHECK(op, ErrorKind::Runtime, "findSchemaOrThrow: no schema is registered for ", full);
   return OperatorHandle(op);
 }
 

@@ -145,8 +145,8 @@ MultiheadAttentionImpl::MultiheadAttentionImpl(const MultiheadAttentionOptions& 
 }
 void MultiheadAttentionImpl::reset() {
   const int64_t embed = options.embed_dim(), heads = options.num_heads();
-  FACULA_CHECK(heads > 0 && embed % heads == 0, ErrorKind::Runtime, "embed_dim must be divisible by num_heads, got ",
-               embed, " and ", heads);
+  FACULA_CHECK(heads > 0 && embed % heads == 0, ErrorKind::Runtime,
+               "multi_head_attention_forward: embed_dim must be divisible by num_heads, got ", embed, " and ", heads);
   head_dim = embed / heads;
   _qkv_same_embed_dim = options.kdim() == embed && options.vdim() == embed;
   const auto weight = [&](const char* name, bool wanted, int64_t rows, int64_t columns) {
@@ -192,7 +192,8 @@ std::tuple<Tensor, Tensor> MultiheadAttentionImpl::forward(const Tensor& query, 
 Tensor activation_t::operator()(const Tensor& input) const {
   if (function_) return function_(input);
   if (word_ == kGELU) return torch::gelu(input);
-  FACULA_CHECK(word_ == kReLU, ErrorKind::Value, "activation should be kReLU, kGELU or a function, got ", word_.name);
+  FACULA_CHECK(word_ == kReLU, ErrorKind::Value, "Transformer: activation must be kReLU, kGELU or a function, got ",
+               word_.name);
   return input.relu();
 }
 

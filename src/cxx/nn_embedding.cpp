@@ -13,8 +13,8 @@ namespace {
 /// The number of a row, -1 for none.
 int64_t row_of(const optional<int64_t>& index, int64_t rows) {
   if (!index) return -1;
-  FACULA_CHECK(*index >= -rows && *index < rows, ErrorKind::Runtime, "padding_idx must be within ", rows, " rows, got ",
-               *index);
+  FACULA_CHECK(*index >= -rows && *index < rows, ErrorKind::Runtime, "Embedding: padding_idx must be within ", rows,
+               " rows, got ", *index);
   return *index < 0 ? *index + rows : *index;
 }
 

@@ -65,7 +65,7 @@ void check_resampling(const Tensor& input, const InterpolateFuncOptions& o) {
   FACULA_CHECK(input.dim() >= 3 && input.dim() <= 5, ErrorKind::NotImplemented,
                "interpolate: an input of 3, 4 or 5 dimensions is expected, got ", input.dim());
   FACULA_CHECK(o.size().has_value() != o.scale_factor().has_value(), ErrorKind::Value,
-               "interpolate: expected either size or scale_factor");
+               "interpolate: either size or scale_factor is expected, got both or neither");
   const auto dims = static_cast<size_t>(input.dim() - 2);
   const size_t given = o.size() ? o.size()->size() : o.scale_factor()->size();
   FACULA_CHECK(given == dims || given == 1, ErrorKind::Value, "interpolate: ", dims, " numbers are expected, got ",
@@ -274,8 +274,8 @@ void InstanceNormImpl<D>::reset_parameters() {
 template <size_t D>
 Tensor InstanceNormImpl<D>::forward(const Tensor& input) {
   constexpr auto kLeast = static_cast<int64_t>(D) + 1;
-  FACULA_CHECK(input.dim() == kLeast || input.dim() == kLeast + 1, ErrorKind::Runtime, "expected ", kLeast, "D or ",
-               kLeast + 1, "D input (got ", input.dim(), "D input)");
+  FACULA_CHECK(input.dim() == kLeast || input.dim() == kLeast + 1, ErrorKind::Runtime,
+               "instance_norm: expected an input of ", kLeast, " or ", kLeast + 1, " dimensions, got ", input.dim());
   const Tensor batch = input.dim() == kLeast ? input.unsqueeze(0) : input;
   const bool by_input = this->is_training() || !options.track_running_stats();
   const Tensor result = torch::instance_norm(batch, maybe(weight), maybe(bias), maybe(running_mean), maybe(running_var),

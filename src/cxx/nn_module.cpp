@@ -20,8 +20,8 @@ const std::string& Module::name() const {
 }
 
 std::shared_ptr<Module> Module::clone(const optional<Device>&) const {
-  facula::throw_error(ErrorKind::NotImplemented, "clone() has not been implemented for ", name(),
-                      ". Subclass torch::nn::Cloneable<", name(), "> instead of torch::nn::Module.");
+  facula::throw_error(ErrorKind::NotImplemented,
+                      "clone: a module that derives from torch::nn::Cloneable is expected, got ", name());
 }
 void Module::clone_(Module&, const optional<Device>&) {
   facula::throw_error(ErrorKind::NotImplemented, "clone: ", name(), " is no torch::nn::Cloneable");
@@ -139,23 +139,24 @@ void Module::apply(const ModulePointerApplyFunction& function) const {
 
 Tensor& Module::register_parameter(std::string name, Tensor tensor, bool requires_grad) {
   FACULA_CHECK(!name.empty() && name.find('.') == std::string::npos, ErrorKind::Runtime,
-               "Parameter name must not be empty or contain a dot (got '", name, "')");
+               "register_parameter: a name must not be empty or contain a dot, got '", name, "'");
   if (tensor.defined()) tensor.set_requires_grad(requires_grad);
   return parameters_.insert(std::move(name), std::move(tensor));
 }
 Tensor& Module::register_buffer(std::string name, Tensor tensor) {
   FACULA_CHECK(!name.empty() && name.find('.') == std::string::npos, ErrorKind::Runtime,
-               "Buffer name must not be empty or contain a dot (got '", name, "')");
+               "register_buffer: a name must not be empty or contain a dot, got '", name, "'");
   return buffers_.insert(std::move(name), std::move(tensor));
 }
 void Module::add_module(std::string name, std::shared_ptr<Module> module) {
   FACULA_CHECK(!name.empty() && name.find('.') == std::string::npos, ErrorKind::Runtime,
-               "Submodule name must not be empty or contain a dot (got '", name, "')");
-  FACULA_CHECK(module, ErrorKind::Runtime, "Submodule '", name, "' is empty");
+               "register_module: a name must not be empty or contain a dot, got '", name, "'");
+  FACULA_CHECK(module, ErrorKind::Runtime, "register_module: a module is expected for '", name, "', got none");
   children_.insert(std::move(name), std::move(module));
 }
 void Module::unregister_module(const std::string& name) {
-  FACULA_CHECK(children_.contains(name), ErrorKind::Runtime, "No Module with name `", name, "` is registered");
+  FACULA_CHECK(children_.contains(name), ErrorKind::Runtime, "unregister_module: no module of the name '", name,
+               "' is registered");
   children_.erase(name);
 }
 

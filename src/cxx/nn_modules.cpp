@@ -63,10 +63,10 @@ ConvImpl<D>::ConvImpl(ConvOptions<D> o) : options(std::move(o)) {
 }
 template <size_t D>
 void ConvImpl<D>::reset() {
-  FACULA_CHECK(options.groups() > 0 && options.in_channels() % options.groups() == 0, ErrorKind::Runtime,
-               "in_channels must be divisible by groups, got ", options.in_channels(), " and ", options.groups());
-  FACULA_CHECK(options.out_channels() % options.groups() == 0, ErrorKind::Runtime,
-               "out_channels must be divisible by groups, got ", options.out_channels(), " and ", options.groups());
+  FACULA_CHECK(options.groups() > 0 && options.in_channels() % options.groups() == 0, ErrorKind::Runtime, "Conv", D,
+               "d: in_channels must be divisible by groups, got ", options.in_channels(), " and ", options.groups());
+  FACULA_CHECK(options.out_channels() % options.groups() == 0, ErrorKind::Runtime, "Conv", D,
+               "d: out_channels must be divisible by groups, got ", options.out_channels(), " and ", options.groups());
   make_parameters(*this, options.out_channels(), options.in_channels() / options.groups());
 }
 template <size_t D>
@@ -115,8 +115,8 @@ template <size_t D>
 void ConvTransposeImpl<D>::reset() {
   FACULA_CHECK(options.groups() > 0 && options.in_channels() % options.groups() == 0 &&
                    options.out_channels() % options.groups() == 0,
-               ErrorKind::Runtime, "channels must be divisible by groups, got ", options.in_channels(), ", ",
-               options.out_channels(), " and ", options.groups());
+               ErrorKind::Runtime, "ConvTranspose", D, "d: channels must be divisible by groups, got ",
+               options.in_channels(), ", ", options.out_channels(), " and ", options.groups());
   FACULA_CHECK(options.padding_mode() == kZeros, ErrorKind::Runtime, "ConvTranspose: padding_mode must be kZeros, got ",
                options.padding_mode().name);
   make_parameters(*this, options.in_channels(), options.out_channels() / options.groups());
@@ -183,11 +183,12 @@ void BatchNormImplBase<D>::reset_parameters() {
 template <size_t D>
 Tensor BatchNormImplBase<D>::forward(const Tensor& input) {
   const int64_t dims = input.dim();
-  FACULA_CHECK(dims == static_cast<int64_t>(D) + 2 || (D == 1 && dims == 2), ErrorKind::Runtime,
-               D == 1   ? "expected 2D or 3D"
-               : D == 2 ? "expected 4D"
-                        : "expected 5D",
-               " input (got ", dims, "D input)");
+  FACULA_CHECK(dims == static_cast<int64_t>(D) + 2 || (D == 1 && dims == 2), ErrorKind::Runtime, "BatchNorm", D,
+               "d: expected an input of ",
+               D == 1   ? "2 or 3"
+               : D == 2 ? "4"
+                        : "5",
+               " dimensions, got ", dims);
   double momentum = options.momentum().value_or(0.0);
   if (this->is_training() && num_batches_tracked.defined()) {
     num_batches_tracked.add_(1);

@@ -14,7 +14,8 @@ namespace {
 const char* word(bool yes) { return yes ? "true" : "false"; }
 const char* mode_of(Word nonlinearity) {
   if (nonlinearity == kTanh) return "RNN_TANH";
-  FACULA_CHECK(nonlinearity == kReLU, ErrorKind::Runtime, "Unknown nonlinearity ", nonlinearity.name);
+  FACULA_CHECK(nonlinearity == kReLU, ErrorKind::Runtime, "RNN: nonlinearity must be kTanh or kReLU, got ",
+               nonlinearity.name);
   return "RNN_RELU";
 }
 struct Cell {
@@ -54,10 +55,10 @@ detail::RecurrentShape RecurrentImpl<Derived>::shape() const {
 template <class Derived>
 void RecurrentImpl<Derived>::reset() {
   const detail::RecurrentShape s = shape();
-  FACULA_CHECK(s.dropout >= 0 && s.dropout <= 1, ErrorKind::Runtime, "dropout should be a number in range [0, 1], got ",
-               s.dropout);
-  FACULA_CHECK(s.proj_size >= 0 && (s.proj_size == 0 || s.proj_size < s.hidden_size), ErrorKind::Runtime,
-               "proj_size has to be smaller than hidden_size ", s.hidden_size, " and not negative, got ", s.proj_size);
+  FACULA_CHECK(s.dropout >= 0 && s.dropout <= 1, ErrorKind::Runtime, s.mode,
+               ": dropout must be a number from 0 to 1, got ", s.dropout);
+  FACULA_CHECK(s.proj_size >= 0 && (s.proj_size == 0 || s.proj_size < s.hidden_size), ErrorKind::Runtime, s.mode,
+               ": proj_size must be smaller than hidden_size ", s.hidden_size, " and not negative, got ", s.proj_size);
   const int64_t directions = s.bidirectional ? 2 : 1, rows = s.gates * s.hidden_size;
   weights_.clear();
   const auto add = [&](const std::string& name, std::vector<int64_t> sizes) {
@@ -146,8 +147,8 @@ RecurrentRun through_layers(const RecurrentShape& s, const std::vector<Tensor>& 
 Tensor state_or_zeros(const RecurrentShape& s, const Tensor& given, const Tensor& like, int64_t batch, int64_t size) {
   const std::vector<int64_t> sizes{s.num_layers * (s.bidirectional ? 2 : 1), batch, size};
   if (!given.defined()) return torch::zeros(sizes, like.options());
-  FACULA_CHECK(given.sizes() == sizes, ErrorKind::Runtime, "Expected hidden size ", IntArrayRef(sizes), ", got ",
-               given.sizes());
+  FACULA_CHECK(given.sizes() == sizes, ErrorKind::Runtime, s.mode, ": expected a state of shape ", IntArrayRef(sizes),
+               ", got ", given.sizes());
   return given;
 }
 
@@ -182,7 +183,7 @@ RecurrentRun run_packed(const RecurrentShape& s, const std::vector<Tensor>& weig
                         const PackedSequence& input, const Tensor& h0, const Tensor& c0) {
   const Tensor counts = input.batch_sizes().to(kLong).contiguous();
   FACULA_CHECK(counts.dim() == 1 && counts.numel() > 0, ErrorKind::Runtime, s.mode,
-               ": a packed sequence with steps is expected");
+               ": a packed sequence with steps is expected, got one without");
   const auto* first = counts.data_ptr<int64_t>();
   const std::vector<int64_t> sizes(first, first + counts.numel());
   const bool sorted = input.sorted_indices().defined(), lstm = s.gates == 4;

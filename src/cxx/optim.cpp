@@ -97,14 +97,14 @@ void each_option(LBFGSOptions& o, F&& f) {
 }
 
 template <class T>
-void take(const IValue& value, T& option) {
+void assign(const IValue& value, T& option) {
   option = value.to<T>();
 }
 template <class T>
-void take(const IValue& value, optional<T>& option) {
+void assign(const IValue& value, optional<T>& option) {
   option = value.isNone() ? nullopt : optional<T>(value.to<T>());
 }
-void take(const IValue& value, AdamBetas& option) {
+void assign(const IValue& value, AdamBetas& option) {
   const auto& both = value.toTupleRef().elements();
   FACULA_CHECK(both.size() == 2, ErrorKind::Runtime, "load: betas: 2 numbers are expected, got ", both.size());
   option = {both[0].toDouble(), both[1].toDouble()};
@@ -127,7 +127,7 @@ void OptimizerOptions::serialize(serialize::InputArchive&) {
     each_option(*this, [&](const char* key, auto& option) {                                        \
       IValue value;                                                                                \
       archive.read(key, value);                                                                    \
-      take(value, option);                                                                         \
+      assign(value, option);                                                                       \
     });                                                                                            \
   }
 TORCH_SERIALIZE_OPTIONS(SGDOptions)
@@ -267,14 +267,17 @@ template <class Options>
 AdamNumbers adam_numbers(const Options& o, bool decoupled) {
   return {o.lr(), std::get<0>(o.betas()), std::get<1>(o.betas()), o.eps(), o.weight_decay(), decoupled, o.amsgrad()};
 }
+void check_not_negative(const char* optimizer, const char* option, double value) {
+  FACULA_CHECK(value >= 0, ErrorKind::Runtime, optimizer, ": ", option, " must be at least 0, got ", value);
+}
 template <class Options>
-void check_adam(const Options& o) {
-  FACULA_CHECK(o.lr() >= 0, ErrorKind::Runtime, "Invalid learning rate: ", o.lr());
-  FACULA_CHECK(o.eps() >= 0, ErrorKind::Runtime, "Invalid epsilon value: ", o.eps());
+void check_adam(const char* name, const Options& o) {
+  check_not_negative(name, "lr", o.lr());
+  check_not_negative(name, "eps", o.eps());
   const auto [first, second] = o.betas();
-  FACULA_CHECK(first >= 0 && first < 1, ErrorKind::Runtime, "Invalid beta parameter at index 0: ", first);
-  FACULA_CHECK(second >= 0 && second < 1, ErrorKind::Runtime, "Invalid beta parameter at index 1: ", second);
-  FACULA_CHECK(o.weight_decay() >= 0, ErrorKind::Runtime, "Invalid weight_decay value: ", o.weight_decay());
+  FACULA_CHECK(first >= 0 && first < 1, ErrorKind::Runtime, name, ": betas[0] must be in [0, 1), got ", first);
+  FACULA_CHECK(second >= 0 && second < 1, ErrorKind::Runtime, name, ": betas[1] must be in [0, 1), got ", second);
+  check_not_negative(name, "weight_decay", o.weight_decay());
 }
 
 template <class StateOf>
@@ -295,9 +298,9 @@ void adam_step(const OptimizerParamGroup& group, const AdamNumbers& numbers, Sta
 
 SGD::SGD(std::vector<OptimizerParamGroup> groups, SGDOptions o)
     : Optimizer(std::move(groups), std::make_unique<SGDOptions>(o)) {
-  FACULA_CHECK(o.lr() >= 0, ErrorKind::Runtime, "Invalid learning rate: ", o.lr());
-  FACULA_CHECK(o.momentum() >= 0, ErrorKind::Runtime, "Invalid momentum value: ", o.momentum());
-  FACULA_CHECK(o.weight_decay() >= 0, ErrorKind::Runtime, "Invalid weight_decay value: ", o.weight_decay());
+  check_not_negative("SGD", "lr", o.lr());
+  check_not_negative("SGD", "momentum", o.momentum());
+  check_not_negative("SGD", "weight_decay", o.weight_decay());
   FACULA_CHECK(!o.nesterov() || (o.momentum() > 0 && o.dampening() == 0), ErrorKind::Runtime,
                "SGD: nesterov needs momentum above 0 and no dampening, got ", o.momentum(), " and ", o.dampening());
 }
@@ -325,7 +328,7 @@ Tensor SGD::step(LossClosure closure) {
 
 Adam::Adam(std::vector<OptimizerParamGroup> groups, AdamOptions o)
     : Optimizer(std::move(groups), std::make_unique<AdamOptions>(o)) {
-  check_adam(o);
+  check_adam("Adam", o);
 }
 Optimizer::StateNames Adam::state_names() const { return {true, {"exp_avg", "exp_avg_sq", "max_exp_avg_sq"}}; }
 Tensor Adam::step(LossClosure closure) {
@@ -338,7 +341,7 @@ Tensor Adam::step(LossClosure closure) {
 }
 AdamW::AdamW(std::vector<OptimizerParamGroup> groups, AdamWOptions o)
     : Optimizer(std::move(groups), std::make_unique<AdamWOptions>(o)) {
-  check_adam(o);
+  check_adam("AdamW", o);
 }
 Optimizer::StateNames AdamW::state_names() const { return {true, {"exp_avg", "exp_avg_sq", "max_exp_avg_sq"}}; }
 Tensor AdamW::step(LossClosure closure) {
@@ -352,11 +355,11 @@ Tensor AdamW::step(LossClosure closure) {
 
 RMSprop::RMSprop(std::vector<OptimizerParamGroup> groups, RMSpropOptions o)
     : Optimizer(std::move(groups), std::make_unique<RMSpropOptions>(o)) {
-  FACULA_CHECK(o.lr() >= 0, ErrorKind::Runtime, "Invalid learning rate: ", o.lr());
-  FACULA_CHECK(o.eps() >= 0, ErrorKind::Runtime, "Invalid epsilon value: ", o.eps());
-  FACULA_CHECK(o.momentum() >= 0, ErrorKind::Runtime, "Invalid momentum value: ", o.momentum());
-  FACULA_CHECK(o.weight_decay() >= 0, ErrorKind::Runtime, "Invalid weight_decay value: ", o.weight_decay());
-  FACULA_CHECK(o.alpha() >= 0, ErrorKind::Runtime, "Invalid alpha value: ", o.alpha());
+  check_not_negative("RMSprop", "lr", o.lr());
+  check_not_negative("RMSprop", "eps", o.eps());
+  check_not_negative("RMSprop", "momentum", o.momentum());
+  check_not_negative("RMSprop", "weight_decay", o.weight_decay());
+  check_not_negative("RMSprop", "alpha", o.alpha());
 }
 Optimizer::StateNames RMSprop::state_names() const { return {true, {"square_avg", "momentum_buffer", "grad_avg"}}; }
 Tensor RMSprop::step(LossClosure closure) {
@@ -372,8 +375,8 @@ Tensor RMSprop::step(LossClosure closure) {
       for (size_t i = 0; i < 3; ++i)
         if (wanted[i] && !state.tensors[i].defined()) state.tensors[i] = zeros_for(param);
       ++state.step;
-      const auto kept = [&](size_t i) { return wanted[i] ? state.tensors[i].core() : facula::Tensor(); };
-      steps.add(OptimRule::RmsProp, param.core(), grad.core(), {kept(0), kept(1), kept(2)},
+      const auto wanted_state = [&](size_t i) { return wanted[i] ? state.tensors[i].core() : facula::Tensor(); };
+      steps.add(OptimRule::RmsProp, param.core(), grad.core(), {wanted_state(0), wanted_state(1), wanted_state(2)},
                 {1.0, o.weight_decay(), o.lr(), o.alpha(), o.eps(), o.momentum()});
     });
   }
@@ -382,12 +385,11 @@ Tensor RMSprop::step(LossClosure closure) {
 
 Adagrad::Adagrad(std::vector<OptimizerParamGroup> groups, AdagradOptions o)
     : Optimizer(std::move(groups), std::make_unique<AdagradOptions>(o)) {
-  FACULA_CHECK(o.lr() >= 0, ErrorKind::Runtime, "Invalid learning rate: ", o.lr());
-  FACULA_CHECK(o.lr_decay() >= 0, ErrorKind::Runtime, "Invalid lr_decay value: ", o.lr_decay());
-  FACULA_CHECK(o.weight_decay() >= 0, ErrorKind::Runtime, "Invalid weight_decay value: ", o.weight_decay());
-  FACULA_CHECK(o.initial_accumulator_value() >= 0, ErrorKind::Runtime,
-               "Invalid initial_accumulator_value value: ", o.initial_accumulator_value());
-  FACULA_CHECK(o.eps() >= 0, ErrorKind::Runtime, "Invalid epsilon value: ", o.eps());
+  check_not_negative("Adagrad", "lr", o.lr());
+  check_not_negative("Adagrad", "lr_decay", o.lr_decay());
+  check_not_negative("Adagrad", "weight_decay", o.weight_decay());
+  check_not_negative("Adagrad", "initial_accumulator_value", o.initial_accumulator_value());
+  check_not_negative("Adagrad", "eps", o.eps());
 }
 Optimizer::StateNames Adagrad::state_names() const { return {true, {"sum"}}; }
 Tensor Adagrad::step(LossClosure closure) {

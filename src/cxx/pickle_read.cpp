@@ -4,28 +4,28 @@
 
 #include "core/tensor.h"
 #include "cxx/pickle.h"
-#include "cxx/zip.h"
+#include "program/archive.h"
 
 namespace torch::serialize::detail {
 namespace {
 
 using facula::ErrorKind;
-using torch::detail::ZipReader;
 
-constexpr int kDeepest = 200;             // lists in lists
-constexpr size_t kMostValuesPerByte = 8;  // what is shared in a pickle is written out: so often
+constexpr uint64_t kMostPickle = 1 << 30, kMostByteOrder = 100;  // bytes
+constexpr int kDeepest = 200;                                    // lists in lists
+constexpr size_t kMostValuesPerByte = 8;                         // what is shared in a pickle is written out: so often
 
 /// A value on the stack.
-struct Value {
+struct PickleValue {
   enum class Kind { Plain, Tuple, List, Dict, Name, Storage, Object, Mark } kind = Kind::Plain;
   IValue plain;
-  std::string text{};           // of a name
-  std::vector<Value*> items{};  // of a list; of a dictionary keys and values in turns; of an object what it holds
-  facula::Tensor storage{};     // as bytes
-  ScalarType type = kFloat;     // of the storage
+  std::string text{};                 // of a name
+  std::vector<PickleValue*> items{};  // of a list; of a dictionary keys and values in turns; of an object what it holds
+  facula::Tensor storage{};           // as bytes
+  ScalarType type = kFloat;           // of the storage
   bool is_parameter = false;
 };
-using Kind = Value::Kind;
+using Kind = PickleValue::Kind;
 
 struct StorageName {
   const char* name;
@@ -50,73 +50,84 @@ constexpr std::string_view kBehindLists[] = {"torch.jit._pickle build_intlist", 
                                              "torch.jit._pickle build_boollist", "torch.jit._pickle build_tensorlist",
                                              "torch.jit._pickle restore_type_tag"};
 
+/// The folder that all records of an archive are in, with its slash.
+std::string folder_of(const facula::Archive& archive) {
+  for (const auto& [name, record] : archive.records())
+    if (name == "data.pkl" || name.substr(name.find('/') + 1) == "data.pkl") return name.substr(0, name.size() - 8);
+  facula::throw_error(ErrorKind::Runtime, "archive: it has no data.pkl");
+}
+
 class Machine {
  public:
-  Machine(const ZipReader& archive, optional<Device> device)
-      : archive_(archive), code_(archive.file("data.pkl")), device_(std::move(device)) {
-    if (archive.contains("byteorder"))
-      FACULA_CHECK(archive.file("byteorder") == "little", ErrorKind::Runtime, "archive: it is of a machine of ",
-                   "another byte order");
+  Machine(const facula::Archive& archive, optional<Device> device)
+      : archive_(archive),
+        folder_(folder_of(archive)),
+        pickle_(archive.read(folder_ + "data.pkl", kMostPickle)),
+        code_(pickle_),
+        device_(std::move(device)) {
+    const std::string order = folder_ + "byteorder";
+    FACULA_CHECK(!archive.has(order) || archive.read(order, kMostByteOrder) == "little", ErrorKind::Runtime,
+                 "archive: it is of a machine of another byte order");
   }
-  Value* run();
-  IValue made(const Value* value, int depth = 0);
-  void fill(Node& node, const Value* object, int depth = 0);
-  void fill_from_dict(Node& node, const Value* dict);
+  PickleValue* run();
+  IValue made(const PickleValue* value, int depth = 0);
+  void fill(Node& node, const PickleValue* object, int depth = 0);
+  void fill_from_dict(Node& node, const PickleValue* dict);
 
  private:
   template <class... Parts>
   [[noreturn]] void refuse(const Parts&... parts) const {
     facula::throw_error(ErrorKind::Runtime, "archive: data.pkl at ", at_, ": ", parts...);
   }
-  std::string_view take(uint64_t size) {
+  std::string_view consume(uint64_t size) {
     if (size > code_.size() - at_) refuse("it ends too early");
     at_ += size;
     return code_.substr(at_ - size, size);
   }
   uint64_t number(int bytes) {
     uint64_t v = 0;
-    const std::string_view raw = take(static_cast<uint64_t>(bytes));
+    const std::string_view raw = consume(static_cast<uint64_t>(bytes));
     for (int i = 0; i < bytes; ++i) v |= uint64_t{static_cast<unsigned char>(raw[static_cast<size_t>(i)])} << 8 * i;
     return v;
   }
   std::string_view line() {
     const size_t end = code_.find('\n', at_);
     if (end == std::string_view::npos) refuse("a name without end");
-    const std::string_view text = take(end - at_);
-    take(1);
+    const std::string_view text = consume(end - at_);
+    consume(1);
     return text;
   }
-  Value* add(Kind kind) {
+  PickleValue* add(Kind kind) {
     values_.emplace_back();
     values_.back().kind = kind;
     return &values_.back();
   }
-  void push(Value* value) { stack_.push_back(value); }
+  void push(PickleValue* value) { stack_.push_back(value); }
   void push(IValue plain) {
-    Value* value = add(Kind::Plain);
+    PickleValue* value = add(Kind::Plain);
     value->plain = std::move(plain);
     push(value);
   }
-  Value* pop() {
+  PickleValue* pop() {
     if (stack_.empty()) refuse("nothing is on the stack");
-    Value* top = stack_.back();
+    PickleValue* top = stack_.back();
     stack_.pop_back();
     return top;
   }
-  Value* top(Kind kind) {
+  PickleValue* top(Kind kind) {
     if (stack_.empty() || stack_.back()->kind != kind) refuse("another kind of value is expected");
     return stack_.back();
   }
-  std::vector<Value*> pop_to_mark() {
+  std::vector<PickleValue*> pop_to_mark() {
     size_t mark = stack_.size();
     while (mark && stack_[mark - 1]->kind != Kind::Mark) --mark;
     if (!mark) refuse("no mark is on the stack");
-    std::vector<Value*> items(stack_.begin() + static_cast<std::ptrdiff_t>(mark), stack_.end());
+    std::vector<PickleValue*> items(stack_.begin() + static_cast<std::ptrdiff_t>(mark), stack_.end());
     stack_.resize(mark - 1);
     return items;
   }
-  void tuple(std::vector<Value*> items) {
-    Value* value = add(Kind::Tuple);
+  void tuple(std::vector<PickleValue*> items) {
+    PickleValue* value = add(Kind::Tuple);
     value->items = std::move(items);
     push(value);
   }
@@ -126,7 +137,7 @@ class Machine {
   }
   void recall(uint64_t place) {
     const auto found = memo_.find(place);
-    if (found == memo_.end()) refuse("value ", place, " was not kept");
+    if (found == memo_.end()) refuse("value ", place, " was not stored before");
     push(found->second);
   }
   bool step();
@@ -136,34 +147,35 @@ class Machine {
   void call();
   void build();
   void load_storage();
-  void rebuild_tensor(const std::vector<Value*>& arguments);
-  const std::vector<Value*>& items_of(const Value* value, Kind kind, size_t least) const {
+  void rebuild_tensor(const std::vector<PickleValue*>& arguments);
+  const std::vector<PickleValue*>& items_of(const PickleValue* value, Kind kind, size_t least) const {
     if (value->kind != kind || value->items.size() < least) refuse("other arguments are expected");
     return value->items;
   }
-  std::vector<int64_t> sizes_of(const Value* value) const;
+  std::vector<int64_t> sizes_of(const PickleValue* value) const;
 
-  const ZipReader& archive_;
-  std::string_view code_;
+  const facula::Archive& archive_;
+  const std::string folder_, pickle_;
+  const std::string_view code_;
   optional<Device> device_;
   uint64_t at_ = 0;
   size_t made_ = 0;
-  std::deque<Value> values_;
-  std::vector<Value*> stack_;
-  std::unordered_map<uint64_t, Value*> memo_;
-  std::unordered_map<std::string, Value*> storages_;
+  std::deque<PickleValue> values_;
+  std::vector<PickleValue*> stack_;
+  std::unordered_map<uint64_t, PickleValue*> memo_;
+  std::unordered_map<std::string, PickleValue*> storages_;
 };
 
-Value* Machine::run() {
+PickleValue* Machine::run() {
   while (step()) continue;
   return pop();
 }
 
 bool Machine::step() {
-  const auto op = static_cast<unsigned char>(take(1)[0]);
+  const auto op = static_cast<unsigned char>(consume(1)[0]);
   switch (op) {
-    case 0x80: take(1); return true;  // the version
-    case 0x95: take(8); return true;  // a frame
+    case 0x80: consume(1); return true;  // the version
+    case 0x95: consume(8); return true;  // a frame
     case '.': return false;
     case '(': push(add(Kind::Mark)); return true;
     case '0': pop(); return true;
@@ -210,14 +222,14 @@ bool Machine::number_or_text(unsigned char op) {
     }
     case 'G': {
       uint64_t bits = 0;
-      for (const char c : take(8)) bits = bits << 8 | static_cast<unsigned char>(c);
+      for (const char c : consume(8)) bits = bits << 8 | static_cast<unsigned char>(c);
       double v;
       std::memcpy(&v, &bits, sizeof v);
       push(v);
       return true;
     }
-    case 'X': push(std::string(take(number(4)))); return true;
-    case 0x8c: push(std::string(take(number(1)))); return true;
+    case 'X': push(std::string(consume(number(4)))); return true;
+    case 0x8c: push(std::string(consume(number(1)))); return true;
     default: return false;
   }
 }
@@ -229,7 +241,7 @@ bool Machine::collection(unsigned char op) {
     case 0x85:
     case 0x86:
     case 0x87: {
-      std::vector<Value*> items(op - 0x84u);
+      std::vector<PickleValue*> items(op - 0x84u);
       for (size_t i = items.size(); i-- > 0;) items[i] = pop();
       tuple(std::move(items));
       return true;
@@ -237,7 +249,7 @@ bool Machine::collection(unsigned char op) {
     case ']': push(add(Kind::List)); return true;
     case '}': push(add(Kind::Dict)); return true;
     case 'a': {
-      Value* item = pop();
+      PickleValue* item = pop();
       top(Kind::List)->items.push_back(item);
       return true;
     }
@@ -248,7 +260,7 @@ bool Machine::collection(unsigned char op) {
       return true;
     }
     case 's': {
-      Value *value = pop(), *key = pop();
+      PickleValue *value = pop(), *key = pop();
       auto& to = top(Kind::Dict)->items;
       to.insert(to.end(), {key, value});
       return true;
@@ -265,13 +277,13 @@ bool Machine::collection(unsigned char op) {
 }
 
 void Machine::name(std::string text) {
-  Value* value = add(Kind::Name);
+  PickleValue* value = add(Kind::Name);
   value->text = std::move(text);
   push(value);
 }
 
 void Machine::call() {
-  Value *arguments = pop(), *callee = pop();
+  PickleValue *arguments = pop(), *callee = pop();
   const auto& items = items_of(arguments, Kind::Tuple, 0);
   if (callee->kind != Kind::Name) refuse("a name is expected before its arguments");
   const std::string& what = callee->text;
@@ -279,7 +291,7 @@ void Machine::call() {
     if (what == list) return push(items_of(arguments, Kind::Tuple, 1)[0]);
   if (what == "torch._utils _rebuild_tensor_v2") return rebuild_tensor(items);
   if (what == "torch._utils _rebuild_parameter") {
-    Value* tensor = items_of(arguments, Kind::Tuple, 2)[0];
+    PickleValue* tensor = items_of(arguments, Kind::Tuple, 2)[0];
     tensor->is_parameter = true;
     if (tensor->plain.isTensor() && items[1]->plain.isBool())
       tensor->plain.toTensor().detach_().set_requires_grad(items[1]->plain.toBool());
@@ -292,14 +304,14 @@ void Machine::call() {
 }
 
 void Machine::build() {
-  Value *state = pop(), *object = stack_.empty() ? pop() : stack_.back();
-  if (object->kind == Kind::Dict) return;  // what dictionaries are told besides their items
+  PickleValue *state = pop(), *object = stack_.empty() ? pop() : stack_.back();
+  if (object->kind == Kind::Dict) return;  // a dictionary has a state besides its items
   if (object->kind != Kind::Object || state->kind != Kind::Dict) refuse("an object and its state are expected");
   object->items = state->items;
 }
 
 void Machine::load_storage() {
-  const Value* id = pop();
+  const PickleValue* id = pop();
   const auto& parts = items_of(id, Kind::Tuple, 5);
   if (!parts[0]->plain.isString() || parts[0]->plain.toStringRef() != "storage") refuse("a storage is expected");
   const std::string& key = parts[2]->plain.toStringRef();
@@ -308,30 +320,29 @@ void Machine::load_storage() {
   for (const StorageName& each : kStorages)
     if (parts[1]->text == each.name) known = &each;
   if (!known) refuse("a storage of ", parts[1]->text);
-  const std::string_view bytes = archive_.file("data/" + key);
+  const auto stored = archive_.storage(folder_ + "data/" + key, false);
+  const auto bytes = static_cast<int64_t>(stored->nbytes);
   const int64_t count = parts[4]->plain.toInt(), item = static_cast<int64_t>(elementSize(known->type));
-  if (count < 0 || static_cast<uint64_t>(count) != bytes.size() / static_cast<uint64_t>(item))
-    refuse("storage ", key, " of ", count, " elements has ", bytes.size(), " bytes");
+  if (count < 0 || count != bytes / item) refuse("storage ", key, " of ", count, " elements has ", bytes, " bytes");
   const Device home = device_ ? *device_ : Device(parts[3]->plain.toStringRef());
-  Tensor raw = torch::empty({static_cast<int64_t>(bytes.size())}, kByte);
-  if (!bytes.empty()) std::memcpy(raw.data_ptr(), bytes.data(), bytes.size());
+  Tensor raw(facula::tensor_on_storage(stored.get(), facula::DType::UInt8, 0, {bytes}, {1}, "load"));
   if (!home.is_cpu()) raw = raw.to(home);
-  Value* storage = add(Kind::Storage);
+  PickleValue* storage = add(Kind::Storage);
   storage->storage = raw.core();
   storage->type = known->type;
   storages_.emplace(key, storage);
   push(storage);
 }
 
-std::vector<int64_t> Machine::sizes_of(const Value* value) const {
+std::vector<int64_t> Machine::sizes_of(const PickleValue* value) const {
   std::vector<int64_t> sizes;
-  for (const Value* item : items_of(value, Kind::Tuple, 0)) sizes.push_back(item->plain.toInt());
+  for (const PickleValue* item : items_of(value, Kind::Tuple, 0)) sizes.push_back(item->plain.toInt());
   return sizes;
 }
 
-void Machine::rebuild_tensor(const std::vector<Value*>& arguments) {
+void Machine::rebuild_tensor(const std::vector<PickleValue*>& arguments) {
   if (arguments.size() < 5 || arguments[0]->kind != Kind::Storage) refuse("the parts of a tensor are expected");
-  const Value* from = arguments[0];
+  const PickleValue* from = arguments[0];
   const auto sizes = sizes_of(arguments[2]), strides = sizes_of(arguments[3]);
   if (sizes.size() != strides.size()) refuse("as many strides as sizes are expected");
   Tensor t(facula::tensor_on_storage(from->storage.storage(), torch::detail::dtype_of(from->type),
@@ -361,7 +372,7 @@ IValue list_of(std::vector<IValue> items) {
   return IValue(std::move(items));
 }
 
-IValue Machine::made(const Value* value, int depth) {
+IValue Machine::made(const PickleValue* value, int depth) {
   if (depth > kDeepest) refuse("values are nested more than ", kDeepest, " deep");
   if (++made_ > kMostValuesPerByte * code_.size()) refuse("it stands for too many values");
   if (value->kind == Kind::Plain) return value->plain;
@@ -373,15 +384,15 @@ IValue Machine::made(const Value* value, int depth) {
   }
   if (value->kind != Kind::List && value->kind != Kind::Tuple) refuse("a value is expected");
   std::vector<IValue> items;
-  for (const Value* item : value->items) items.push_back(made(item, depth + 1));
+  for (const PickleValue* item : value->items) items.push_back(made(item, depth + 1));
   return value->kind == Kind::Tuple ? IValue(ivalue::Tuple::create(std::move(items))) : list_of(std::move(items));
 }
 
-void Machine::fill(Node& node, const Value* object, int depth) {
+void Machine::fill(Node& node, const PickleValue* object, int depth) {
   if (depth > kDeepest) refuse("modules are nested more than ", kDeepest, " deep");
   for (size_t i = 0; i + 1 < object->items.size(); i += 2) {
     const std::string& key = object->items[i]->plain.toStringRef();
-    const Value* value = object->items[i + 1];
+    const PickleValue* value = object->items[i + 1];
     if (value->kind != Kind::Object) {
       node.put(key, Node::Kind::Value).value = made(value);
       continue;
@@ -393,7 +404,7 @@ void Machine::fill(Node& node, const Value* object, int depth) {
   }
 }
 
-void Machine::fill_from_dict(Node& root, const Value* dict) {
+void Machine::fill_from_dict(Node& root, const PickleValue* dict) {
   for (size_t i = 0; i + 1 < dict->items.size(); i += 2) {
     const std::string& path = dict->items[i]->plain.toStringRef();
     if (std::count(path.begin(), path.end(), '.') > kDeepest) refuse("names are nested more than ", kDeepest, " deep");
@@ -412,18 +423,20 @@ void Machine::fill_from_dict(Node& root, const Value* dict) {
 }  // namespace
 
 std::shared_ptr<Node> read_tree(std::string_view archive, const optional<Device>& device) {
-  const ZipReader zip(archive);
+  const facula::Archive zip(facula::ByteSource::memory(archive), true);
   Machine machine(zip, device);
-  const Value* top = machine.run();
+  const PickleValue* top = machine.run();
   auto tree = std::make_shared<Node>();
   if (top->kind == Kind::Object) machine.fill(*tree, top);
   else if (top->kind == Kind::Dict) machine.fill_from_dict(*tree, top);
-  else facula::throw_error(ErrorKind::Runtime, "archive: a module or a dictionary of tensors is expected");
+  else
+    facula::throw_error(ErrorKind::Runtime,
+                        "archive: a module or a dictionary of tensors is expected, got another value");
   return tree;
 }
 
 IValue read_value(std::string_view archive) {
-  const ZipReader zip(archive);
+  const facula::Archive zip(facula::ByteSource::memory(archive), true);
   Machine machine(zip, nullopt);
   return machine.made(machine.run());
 }

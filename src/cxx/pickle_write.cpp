@@ -3,13 +3,13 @@
 
 #include "core/tensor.h"
 #include "cxx/pickle.h"
-#include "cxx/zip.h"
+#include "program/archive_writer.h"
 
 namespace torch::serialize::detail {
 namespace {
 
+using facula::ArchiveWriter;
 using facula::ErrorKind;
-using torch::detail::ZipWriter;
 
 const char* storage_name(ScalarType type) {
   switch (type) {
@@ -36,7 +36,7 @@ class Pickler {
   void value(const IValue& v);
   void object(const Node& node, const std::string& module);
   std::string finish() { return std::move(text_) + "."; }
-  void write_storages(ZipWriter& zip) const;
+  void write_storages(ArchiveWriter& zip) const;
   size_t next_class = 0;
 
  private:
@@ -128,9 +128,9 @@ void Pickler::value(const IValue& v) {
 
 void Pickler::tensor(const Tensor& t) {
   if (!t.defined()) return op('N');
-  const Tensor kept = t.detach();
-  facula::Tensor host = kept.is_cpu() ? kept.core() : kept.cpu().core();
-  if (kept.is_conj()) host = kept.clone().core();
+  const Tensor detached = t.detach();
+  facula::Tensor host = detached.is_cpu() ? detached.core() : detached.cpu().core();
+  if (detached.is_conj()) host = detached.clone().core();
   facula::materialize(host);
   const auto [place, is_new] = places_.emplace(host.storage(), storages_.size());
   if (is_new) storages_.emplace_back(host);
@@ -151,7 +151,7 @@ void Pickler::tensor(const Tensor& t) {
   text_ += ")RtR";
 }
 
-void Pickler::write_storages(ZipWriter& zip) const {
+void Pickler::write_storages(ArchiveWriter& zip) const {
   for (size_t i = 0; i < storages_.size(); ++i) {
     const facula::Storage* storage = storages_[i].core().storage();
     zip.add("data/" + std::to_string(i), storage->data, storage->nbytes);
@@ -208,7 +208,7 @@ std::string quoted(const Node& node, Node::Kind kind) {
 }
 
 /// The source of a class, and of those inside it.
-void write_class(const Node& node, size_t own, size_t& last, ZipWriter& zip) {
+void write_class(const Node& node, size_t own, size_t& last, ArchiveWriter& zip) {
   std::string text = "class Module(Module):\n  __parameters__ = " + quoted(node, Node::Kind::Parameter) +
                      "\n  __buffers__ = " + quoted(node, Node::Kind::Buffer) + "\n";
   std::string awkward;
@@ -229,7 +229,7 @@ void write_class(const Node& node, size_t own, size_t& last, ZipWriter& zip) {
 }  // namespace
 
 void write_tree(const Node& tree, const Sink& sink) {
-  ZipWriter zip(sink, "archive");
+  ArchiveWriter zip(sink, "archive");
   Pickler pickler(true);
   pickler.object(tree, module_of(0));
   zip.add("data.pkl", pickler.finish());
@@ -243,7 +243,7 @@ void write_tree(const Node& tree, const Sink& sink) {
 }
 
 void write_value(const IValue& value, const Sink& sink) {
-  ZipWriter zip(sink, "archive");
+  ArchiveWriter zip(sink, "archive");
   Pickler pickler(false);
   pickler.value(value);
   zip.add("data.pkl", pickler.finish());

@@ -10,13 +10,13 @@ namespace {
 /// What a stream was set to; put back at the end.
 class StreamState {
  public:
-  explicit StreamState(std::ostream& out) : out_(out), kept_(nullptr) { kept_.copyfmt(out); }
-  ~StreamState() { out_.copyfmt(kept_); }
+  explicit StreamState(std::ostream& out) : out_(out), saved_(nullptr) { saved_.copyfmt(out); }
+  ~StreamState() { out_.copyfmt(saved_); }
   StreamState(const StreamState&) = delete;
 
  private:
   std::ostream& out_;
-  std::ios kept_;
+  std::ios saved_;
 };
 
 /// One style for all numbers of a matrix: their width, a factor that stands in front, and the stream's mode.

@@ -83,7 +83,7 @@ bool InputArchive::try_read(const std::string& key, IValue& value) {
   return true;
 }
 void InputArchive::read(const std::string& key, IValue& value) {
-  FACULA_CHECK(try_read(key, value), ErrorKind::Runtime, "No such serialized IValue '", below(path_, key), "'");
+  FACULA_CHECK(try_read(key, value), ErrorKind::Runtime, "load: the archive has no value '", below(path_, key), "'");
 }
 bool InputArchive::try_read(const std::string& key, Tensor& tensor, bool) {
   const auto* item = node_->find(key);
@@ -94,8 +94,8 @@ bool InputArchive::try_read(const std::string& key, Tensor& tensor, bool) {
   return true;
 }
 void InputArchive::read(const std::string& key, Tensor& tensor, bool is_buffer) {
-  FACULA_CHECK(try_read(key, tensor, is_buffer), ErrorKind::Runtime, "No such serialized tensor '", below(path_, key),
-               "'");
+  FACULA_CHECK(try_read(key, tensor, is_buffer), ErrorKind::Runtime, "load: the archive has no tensor '",
+               below(path_, key), "'");
 }
 bool InputArchive::try_read(const std::string& key, InputArchive& nested) {
   const auto* item = node_->find(key);
@@ -105,7 +105,8 @@ bool InputArchive::try_read(const std::string& key, InputArchive& nested) {
   return true;
 }
 void InputArchive::read(const std::string& key, InputArchive& nested) {
-  FACULA_CHECK(try_read(key, nested), ErrorKind::Runtime, "No such serialized submodule: '", below(path_, key), "'");
+  FACULA_CHECK(try_read(key, nested), ErrorKind::Runtime, "load: the archive has no submodule '", below(path_, key),
+               "'");
 }
 std::vector<std::string> InputArchive::keys() const {
   std::vector<std::string> names;
@@ -167,12 +168,12 @@ IValue pickle_load(const std::vector<char>& data) { return serialize::detail::re
 namespace nn {
 
 serialize::OutputArchive& operator<<(serialize::OutputArchive& archive, const std::shared_ptr<Module>& module) {
-  FACULA_CHECK(module, facula::ErrorKind::Runtime, "Cannot save an empty module");
+  FACULA_CHECK(module, facula::ErrorKind::Runtime, "save: the holder has no module");
   module->save(archive);
   return archive;
 }
 serialize::InputArchive& operator>>(serialize::InputArchive& archive, const std::shared_ptr<Module>& module) {
-  FACULA_CHECK(module, facula::ErrorKind::Runtime, "Cannot load into an empty module");
+  FACULA_CHECK(module, facula::ErrorKind::Runtime, "load: the holder has no module");
   module->load(archive);
   return archive;
 }

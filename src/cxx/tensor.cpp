@@ -21,7 +21,7 @@ Tensor finish(facula::Tensor fresh, const TensorOptions& options) {
 }  // namespace detail
 
 void Tensor::refuse_undefined() {
-  facula::throw_error(ErrorKind::Runtime, "Expected a proper Tensor but got None (or an undefined Tensor in C++)");
+  facula::throw_error(ErrorKind::Runtime, "Tensor: a defined tensor is expected, got an undefined one");
 }
 
 // ---- what it is
@@ -65,11 +65,11 @@ void* Tensor::data_ptr() const {
   return core_.data();
 }
 void Tensor::check_type(ScalarType type) const {
-  FACULA_CHECK(scalar_type() == type, ErrorKind::Runtime, "expected scalar type ", torch::toString(type), " but found ",
-               torch::toString(scalar_type()));
+  FACULA_CHECK(scalar_type() == type, ErrorKind::Runtime, "data_ptr: expected scalar type ", torch::toString(type),
+               ", got ", torch::toString(scalar_type()));
 }
 void Tensor::check_dims(int64_t dims) const {
-  FACULA_CHECK(dim() == dims, ErrorKind::Runtime, "TensorAccessor expected ", dims, " dims but tensor has ", dim());
+  FACULA_CHECK(dim() == dims, ErrorKind::Runtime, "accessor: expected ", dims, " dimensions, got ", dim());
 }
 void Tensor::check_short() const {
   FACULA_CHECK(numel() <= INT32_MAX, ErrorKind::Runtime, "packed_accessor32: at most ", INT32_MAX,
@@ -90,7 +90,7 @@ facula::Tensor moved(const facula::Tensor& t, facula::DType dtype, facula::Devic
 Tensor converted(const facula::Tensor& t, const TensorOptions& options, bool non_blocking, bool copy,
                  optional<MemoryFormat> format) {
   FACULA_CHECK(!options.requires_grad(), ErrorKind::Runtime,
-               "to(options): expects unset requires_grad flag, but got options.requires_grad set as true");
+               "to: options without requires_grad are expected, got requires_grad set");
   const facula::NonBlocking mode(non_blocking);
   const auto dtype = options.given_dtype().value_or(t.dtype());
   facula::Tensor result = t;
@@ -262,16 +262,16 @@ Tensor borrowed(void* data, IntArrayRef sizes, IntArrayRef strides, const std::f
   const auto dtype = options.given_dtype().value_or(facula::default_dtype());
   const int64_t bytes = last_byte(sizes, strides, facula::item_size(dtype));
   FACULA_CHECK(data || bytes == 0, ErrorKind::Value, "from_blob: memory is expected, got a null pointer");
-  using Kept = std::pair<std::function<void(void*)>, void*>;
-  auto* kept = new Kept(deleter, data);
+  using Deleter = std::pair<std::function<void(void*)>, void*>;
+  auto* context = new Deleter(deleter, data);
   facula::Storage* storage = facula::borrow_storage(
       data, static_cast<size_t>(bytes), facula::concrete(detail::device_of(options.device())),
       [](facula::Storage* s) {
-        auto* mine = static_cast<Kept*>(s->context);
+        auto* mine = static_cast<Deleter*>(s->context);
         if (mine->first) mine->first(mine->second);
         delete mine;
       },
-      kept);
+      context);
   facula::expose_address(storage);
   auto made = facula::tensor_on_storage(storage, dtype, 0, detail::in(sizes), detail::in(strides), "from_blob");
   facula::release(storage);
@@ -312,12 +312,10 @@ TensorData::TensorData(std::initializer_list<TensorData> list) : is_list_(true),
   type_ = first.type_;
   for (const TensorData& item : list_) {
     FACULA_CHECK(item.sizes_ == first.sizes_, ErrorKind::Runtime,
-                 "Expected all sub-lists to have sizes: ", IntArrayRef(first.sizes_), " (e.g. ",
-                 "the first), but got sub-list with sizes: ", IntArrayRef(item.sizes_));
-    FACULA_CHECK(item.type_ == type_, ErrorKind::Runtime,
-                 "Expected all elements of the tensor to have the same "
-                 "scalar type: ",
-                 torch::toString(type_), ", but got element of scalar type: ", torch::toString(item.type_));
+                 "tensor: lists of the sizes of the first are expected, ", IntArrayRef(first.sizes_), ", got ",
+                 IntArrayRef(item.sizes_));
+    FACULA_CHECK(item.type_ == type_, ErrorKind::Runtime, "tensor: elements of the type of the first are expected, ",
+                 torch::toString(type_), ", got ", torch::toString(item.type_));
   }
   sizes_.insert(sizes_.end(), first.sizes_.begin(), first.sizes_.end());
 }

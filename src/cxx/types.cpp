@@ -81,7 +81,7 @@ namespace detail {
 
 void fail_check(const char* condition, const std::string& message) {
   if (!message.empty()) throw Error(ErrorKind::Runtime, message);
-  facula::throw_error(ErrorKind::Runtime, "Expected ", condition, " to be true, but got false.");
+  facula::throw_error(ErrorKind::Runtime, "TORCH_CHECK: the condition does not hold, got false for ", condition);
 }
 
 void warn(const std::string& message) {

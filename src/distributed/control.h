@@ -1,7 +1,10 @@
-// What the ranks tell each other beside their data, through the store: a log that every rank reads on a thread of its
+// What the ranks send each other beside their data, through the store: a log that every rank reads on a thread of its
 // own. The server writes into it when the connection of a rank ends ("lost"), or says nothing for 12 s ("silent");
-// ranks write that they leave in order ("left"), ask what the others do ("query"), which each answers under a key, and
+// ranks write that they leave in order ("left"), query what the others do ("query"), which each answers under a key, and
 // say that they have found that ranks wait for each other ("stuck"; deadlock.h).
+//
+// Liveness is in control.cpp, reports about operations that wait are in control_report.cpp. How a world begins is in
+// join.cpp.
 #pragma once
 
 #include <map>
@@ -18,13 +21,13 @@ class Control {
  public:
   Control(World& world, std::shared_ptr<Store> store);
   ~Control();
-  /// An operation waits for long (a warning), or for too long (its end): asks the others why.
+  /// An operation waits for long (a warning), or for too long (its end): queries the others why.
   void late(const std::shared_ptr<Group>& group, const std::shared_ptr<Operation>& op, bool final);
-  /// What the others say of an operation that is late, or that waits for this rank as well: for people. It asks them.
+  /// What the others say of an operation that is late, or that waits for this rank as well: for people. It queries them.
   std::string why_late(const std::shared_ptr<Group>& group, const std::shared_ptr<Operation>& op, bool final);
   /// Whether ranks wait for each other; their operations end then.
   void look_for_deadlock();
-  /// Tells the others, and ends the thread.
+  /// Notifies the others, and ends the thread.
   void leave(const std::string& exception = {});
   /// Whether the thread has ended: else it needs this object, and the world.
   bool ended() const { return ended_; }
@@ -42,7 +45,7 @@ class Control {
   std::string report(Store& store, const Group& group, const Operation& op, bool final);
 
   World& world_;
-  std::shared_ptr<Store> store_, other_;  // one waits, the other asks
+  std::shared_ptr<Store> store_, other_;  // one waits, the other sends requests
   std::mutex mutex_;
   std::set<int> silent_, left_;
   std::map<int, std::string> lost_;
@@ -54,7 +57,7 @@ class Control {
   int queries_ = 0;
   std::string store_host_ = "the launcher", store_process_;  // for people, and for the system
   std::atomic<bool> leaving_{false}, ended_{false}, store_gone_{false}, heard_{false};
-  std::atomic<int> looks_{0};  // asked for and not done
+  std::atomic<int> looks_{0};  // requested and not done
   std::thread thread_;
 };
 

@@ -5,7 +5,7 @@
 // its program waits for and how many operations it has called in each group, and reads what the others have written
 // there. An operation can end when all its ranks have called it, or those that have not can go on; a rank can go on
 // unless it has said that it waits for operations that cannot end. Whoever is left then waits for ever, and all of them
-// are told at once.
+// are notified at once.
 //
 // This is no guess. What a rank has said may be old, and of another moment than what others said: still, for the first
 // one of those that are left to go on, one of them would have had to go on before it. So it is said only of ranks that

@@ -3,7 +3,7 @@
 // above it, in world.h, alike for all engines.
 //
 // With memory of a device "done" means that the transfer is queued on a stream of the engine's: what has to come before
-// it and what follows it is told by events.
+// it and what follows it wait by events.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // The MPI engine: non-blocking calls on communicators, one after another from whoever holds the world's lock.
 //
-// MPI is entered as a session. Its world is kept when the group is destroyed: when the same processes, or some of them,
+// MPI is entered as a session. Its world stays when the group is destroyed: when the same processes, or some of them,
 // meet again, their new world is a communicator of the living one. After a fault MPI is not called again.
 #include <arpa/inet.h>
 #include <ifaddrs.h>
@@ -55,7 +55,7 @@ struct Card {
 
 constexpr const char* kFailed = "!";  // in the place of a job
 
-/// Who shares memory: one kernel, one mount of /dev/shm. FACULA_DIST_MACHINE tells processes of one machine apart.
+/// Who shares memory: one kernel, one mount of /dev/shm. FACULA_DIST_MACHINE separates processes of one machine.
 std::string machine_name() {
   if (const char* named = std::getenv("FACULA_DIST_MACHINE")) return named;
   std::ifstream file("/proc/sys/kernel/random/boot_id");
@@ -108,7 +108,7 @@ bool all_in_one_world(const std::vector<Card>& cards) {
 
 void set_default(const char* name, const std::string& value) { setenv(name, value.c_str(), 0); }
 
-/// The interface by which this process reaches the store; empty if that cannot be told.
+/// The interface by which this process reaches the store; empty if that is not known.
 std::string interface_to(const std::string& host, int port) {
   addrinfo hints{}, *found = nullptr;
   hints.ai_socktype = SOCK_DGRAM;
@@ -238,7 +238,7 @@ void enter(const std::shared_ptr<Store>& store, const std::vector<Card>& cards, 
   living.machines = std::set<std::string>(machines.begin(), machines.end()).size();
   const Setting fd("PMI_FD", std::to_string(serve_pmi(store->clone(), std::move(job))));
   const Setting ranks("PMI_RANK", std::to_string(rank)), sizes("PMI_SIZE", std::to_string(size));
-  // Before it calls exit() it would tell the others, and wait for ever for those who cannot be reached.
+  // Before it calls exit() it would notify the others, and wait for ever for those who cannot be reached.
   const Setting abort("MPIR_CVAR_COREDUMP_ON_ABORT",
                       library().aborts_to_us ? std::optional<std::string>("1") : std::nullopt);
   const Setting pmix("PMIX_NAMESPACE", std::nullopt);  // Open MPI's mpirun; MPICH refuses to choose between the two

@@ -57,7 +57,7 @@ std::atomic<bool> interrupted{false};
 
 void look_out() {
   if (Calling::here() && interrupted.load(std::memory_order_relaxed))
-    throw EngineGaveUp("MPI was told to give up: the group has failed");
+    throw EngineGaveUp("MPI gave up: the group has failed");
 }
 
 [[noreturn]] void exit_of_mpi(int code) {

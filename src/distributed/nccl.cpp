@@ -3,7 +3,7 @@
 // A group has one communicator, and messages one for each direction between two ranks, so that sends and receives
 // wait for nothing but each other; each has a stream. Communicators are made when they are first needed, or split off
 // that of the world if it is there. Nothing here waits: communicators are non-blocking, and a transfer takes as many
-// looks of test() as its communicator needs to connect. It is done for test() when it is queued; events tell the rest.
+// looks of test() as its communicator needs to connect. It is done for test() when it is queued; events say the rest.
 #include <algorithm>
 #include <chrono>
 #include <cstring>
@@ -137,7 +137,7 @@ class NcclEngine final : public Engine {
   /// Throws what went wrong with what is queued.
   void look(int group, const Transfer& t) override {
     Channel& c = channel(group, t);
-    if (c.comm && !c.dead) settled(c.comm, "the collective");
+    if (c.comm && !c.dead) is_ready(c.comm, "the collective");
   }
 
  private:
@@ -161,7 +161,7 @@ class NcclEngine final : public Engine {
       slot->stream = take_stream(t.device.index);
     }
     FACULA_CHECK(slot->device == t.device.index, ErrorKind::Value,
-                 "a group's tensors of one process are on one device, ", slot->stream.device,
+                 "nccl: a group's tensors of one process are on one device, ", slot->stream.device,
                  " here (set_device() chooses it), got one on ", t.device);
     return *slot;
   }
@@ -199,7 +199,7 @@ class NcclEngine final : public Engine {
     if (c.dead) fail(Trouble::Backend, "the communicator was given up");
     if (c.connected) return true;
     if (!c.comm && !begin(c)) return false;
-    return c.connected = settled(c.comm, "ncclCommInitRankConfig");
+    return c.connected = is_ready(c.comm, "ncclCommInitRankConfig");
   }
   /// Once the id is known: who is first makes it.
   bool begin(Channel& c) {
@@ -228,13 +228,13 @@ class NcclEngine final : public Engine {
       p.stage = Stage::Launching;
     }
     if (p.stage == Stage::Launching) {
-      if (!settled(c.comm, "the collective before it")) return false;
+      if (!is_ready(c.comm, "the collective before it")) return false;
       cuda::DeviceGuard guard(c.device);
       if (p.transfer.after) p.transfer.after->block(c.stream);
       p.stage = Stage::Settling;
       if (launch(c, p.transfer) == ncclSuccess) return true;
     }
-    return settled(c.comm, "the collective");
+    return is_ready(c.comm, "the collective");
   }
 
   /// Messages of a batch wait for each other, and are launched as one group of calls.
@@ -246,14 +246,14 @@ class NcclEngine final : public Engine {
       if (!batch.closed || batch.waiting.size() < batch.size || !may_launch(batch)) return false;
       launch_together(batch);
     }
-    return settled(c.comm, "the messages of a batch");
+    return is_ready(c.comm, "the messages of a batch");
   }
   /// Whether nothing else is before a batch in its channels.
   static bool may_launch(const Batch& batch) {
     return std::all_of(batch.waiting.begin(), batch.waiting.end(), [&](const auto& member) {
       const Channel& c = *static_cast<Channel*>(member.first);
       for (const Pending* before : c.queue) {
-        if (before == member.second) return settled(c.comm, "the messages before a batch");
+        if (before == member.second) return is_ready(c.comm, "the messages before a batch");
         if (before->transfer.batch.get() != &batch) return false;
       }
       return false;

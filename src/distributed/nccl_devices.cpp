@@ -25,11 +25,11 @@ struct Member {
 };
 using Members = std::vector<Member>;
 
-void wait_until_settled(const Members& members, const char* call) {
+void wait_until_ready(const Members& members, const char* call) {
   Pause pause(100, 1000);
   const Deadline deadline = Deadline::after(kPatience);
   for (const Member& m : members)
-    for (; !settled(m.comm, call); pause.next())
+    for (; !is_ready(m.comm, call); pause.next())
       if (deadline.passed()) fail(Trouble::Backend, "nccl: ", call, " is not done after ", kPatience, " s");
 }
 
@@ -46,7 +46,7 @@ Members connected(const std::vector<int>& devices) {
           "ncclCommInitRankConfig");
     members.push_back(m);
   }
-  wait_until_settled(members, "ncclCommInitRankConfig");
+  wait_until_ready(members, "ncclCommInitRankConfig");
   return members;
 }
 
@@ -167,7 +167,7 @@ void run_on_devices(Kind kind, const std::vector<Tensor>& in, const std::vector<
   const ncclResult_t ended = nccl().ncclGroupEnd();
   check(wrong, "a collective of devices", members[0].comm);
   check(ended, "ncclGroupEnd", members[0].comm);
-  wait_until_settled(members, "a collective of devices");
+  wait_until_ready(members, "a collective of devices");
   for (const Member& m : members) {
     cuda::Event after;
     after.record(m.stream);

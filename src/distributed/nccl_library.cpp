@@ -71,7 +71,7 @@ void check(ncclResult_t result, const char* call, ncclComm_t comm) {
   if (result != ncclSuccess && result != ncclInProgress) report(result, call, comm);
 }
 
-bool settled(ncclComm_t comm, const char* call) {
+bool is_ready(ncclComm_t comm, const char* call) {
   ncclResult_t state = ncclSuccess;
   check(nccl().ncclCommGetAsyncError(comm, &state), "ncclCommGetAsyncError", comm);
   if (state == ncclInProgress) return false;

@@ -25,7 +25,7 @@ const std::string& why_not_opened();
 /// Throws what NCCL reports; what is still in progress is no error.
 void check(ncclResult_t result, const char* call, ncclComm_t comm = nullptr);
 /// Whether the communicator may be called again; throws what went wrong with `call`.
-bool settled(ncclComm_t comm, const char* call);
+bool is_ready(ncclComm_t comm, const char* call);
 
 inline ncclConfigBegin config() { return {kNcclConfigSize, kNcclConfigMagic, kNcclConfigVersion, 0}; }
 

@@ -82,8 +82,8 @@ struct Planner {
   bool is_nccl() const { return op.route == Route::Device; }
 
   void check(const Tensor& t) const {
-    FACULA_CHECK(t.device() == op.device, ErrorKind::Value, call.name, ": tensors on one device, got ", op.device,
-                 " and ", t.device());
+    FACULA_CHECK(t.device() == op.device, ErrorKind::Value, call.name, ": expected tensors on one device, got ",
+                 op.device, " and ", t.device());
     FACULA_CHECK(!t.is_conj(), ErrorKind::Value, call.name,
                  ": a tensor is conjugated lazily, call resolve_conj() first");
     FACULA_CHECK(t.dtype() == op.dtype, ErrorKind::Value, call.name, ": tensors of one dtype, got ", op.dtype, " and ",

@@ -20,7 +20,7 @@ struct CallSite {
   int line = 0;
 };
 
-/// What a program asks for. Lists have one tensor, or one for each rank.
+/// What a program requests. Lists have one tensor, or one for each rank.
 struct Call {
   Kind kind;
   const char* name;  // the public one; lives for ever
@@ -36,6 +36,18 @@ struct Call {
   std::string detail;  // the same for people
 };
 
+/// Where an operation is. World::advance() takes it from one phase to the next:
+///
+///              agree                    first transfer              last transfer, on the host
+///     Queued --------> Agreeing ------------------------> Moving ------------------------------> Done
+///       |                  |  the calls differ             |  ^ |                                 ^ ^
+///       |                  +------------> Describing ---+  +--+ | last transfer is queued         | |
+///       |                   texts of all ranks,         | next  +-----------> OnDevice -----------+ |
+///       |                   then an error               |        transfer                its event  |
+///       |                                               +-------------------------------------------+
+///       +--> Moving: messages, groups of one rank, and FACULA_DIST_CHECK=0
+///
+/// World::break_off() takes it from any phase to Done, with an error.
 enum class Phase : uint8_t { Queued, Agreeing, Describing, Moving, OnDevice, Done };
 
 /// How the elements travel: from memory of the host, or from a device by way of it, or from device to device.
@@ -47,8 +59,8 @@ struct Operation {
   /// Such as "all_reduce (float32[3, 4], SUM)".
   std::string text() const;
   bool done() const { return phase.load(std::memory_order_acquire) == Phase::Done; }
-  /// Done, or the device's alone to do.
-  bool is_settled() const { return phase.load(std::memory_order_acquire) >= Phase::OnDevice; }
+  /// Done, or the device's alone to do: nothing is left for the host.
+  bool has_left_host() const { return phase.load(std::memory_order_acquire) >= Phase::OnDevice; }
   /// What all ranks must agree on, as a number.
   uint64_t fingerprint() const;
   /// Makes the agreement, with the values if they are few; takes them out of it.

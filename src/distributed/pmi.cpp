@@ -70,9 +70,9 @@ class Server {
   }
   std::string key(const std::string& k) const { return "pmi/" + job_.name + "/" + k; }
   template <class F>
-  bool tried(F ask) {  // the store may be gone
+  bool tried(F request) {  // the store may be gone
     try {
-      ask();
+      request();
       return true;
     } catch (const std::exception&) {
       return false;

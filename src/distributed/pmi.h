@@ -1,4 +1,4 @@
-// A server of PMI-1, the protocol by which an MPI library asks its launcher who the other processes are. Here every
+// A server of PMI-1, the protocol by which an MPI library learns from its launcher who the other processes are. Here every
 // process answers its own library, from the store: no mpirun is needed.
 #pragma once
 

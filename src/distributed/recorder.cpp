@@ -3,7 +3,7 @@
 namespace facula::distributed {
 namespace {
 
-constexpr size_t kKept = 2000;
+constexpr size_t kMostRecords = 2000;
 constexpr size_t kTensors = 16;  // of one operation
 
 std::vector<std::vector<int64_t>> sizes_of(const std::vector<Tensor>& tensors) {
@@ -17,8 +17,8 @@ std::vector<std::vector<int64_t>> sizes_of(const std::vector<Tensor>& tensors) {
 
 }  // namespace
 
-void Recorder::add(Operation& op, const std::string& group) {
-  if (records_.size() == kKept) records_.pop_front();
+void FlightRecorder::add(Operation& op, const std::string& group) {
+  if (records_.size() == kMostRecords) records_.pop_front();
   op.record = next_++;
   const Call& call = op.call;
   const bool in_place = call.in.empty() && call.kind != Kind::Recv;
@@ -36,16 +36,16 @@ void Recorder::add(Operation& op, const std::string& group) {
                       .created = op.queued_at});
 }
 
-Record* Recorder::find(const Operation& op) {
+Record* FlightRecorder::find(const Operation& op) {
   if (records_.empty() || op.record < records_.front().number) return nullptr;
   return &records_[op.record - records_.front().number];
 }
 
-void Recorder::started(const Operation& op) {
+void FlightRecorder::started(const Operation& op) {
   if (Record* record = find(op)) record->started = op.started_at;
 }
 
-void Recorder::ended(const Operation& op) {
+void FlightRecorder::ended(const Operation& op) {
   if (Record* record = find(op)) {
     record->failed = op.error != nullptr;
     record->completed = op.done_at;

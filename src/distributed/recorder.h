@@ -22,7 +22,7 @@ struct Record {
 };
 
 /// The caller holds the world's lock.
-class Recorder {
+class FlightRecorder {
  public:
   void add(Operation& op, const std::string& group);
   void started(const Operation& op);

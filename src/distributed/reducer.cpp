@@ -55,11 +55,11 @@ struct Reducer::Pass {
 };
 
 Reducer::Reducer(const std::vector<Parameter>& parameters, std::shared_ptr<World> world, std::shared_ptr<Group> group,
-                 double timeout, Program program)
+                 double timeout, Hooks hooks)
     : world_(std::move(world)),
       group_(std::move(group)),
       timeout_(timeout),
-      program_(std::move(program)),
+      hooks_(std::move(hooks)),
       divisor_(group_->size()) {
   for (const auto& [name, tensor] : parameters) {
     Slot& slot = slots_.emplace_back();
@@ -221,7 +221,7 @@ void Reducer::begin_pass() {
   scale_ = hooked_ ? 1 : 1 / divisor_;
   counting_ = static_ && !counted_;
   next_ = 0;
-  site_ = program_.site();
+  site_ = hooks_.site();
   for (Bucket& bucket : buckets_) begin(bucket);
   if (!counting_ && !pass_is_nested()) leave_out_unreached();
 }
@@ -250,7 +250,7 @@ void Reducer::launch(size_t number) {
   if (!now_.summing) now_.summing = nanoseconds();
   bucket.by_program = hooked_ || (watching() & kWatchObservers);  // which observers follow
   if (bucket.by_program) {
-    program_.launch(number, bucket.storage);
+    hooks_.launch(number, bucket.storage);
     return;
   }
   Call call{.kind = Kind::AllReduce, .name = "all_reduce", .out = {bucket.storage}};
@@ -262,7 +262,7 @@ void Reducer::launch(size_t number) {
 void Reducer::land(size_t number) {
   Bucket& bucket = buckets_[number];
   if (bucket.by_program) {
-    program_.land(number, all_used(bucket));
+    hooks_.land(number, all_used(bucket));
   } else {
     const Interruptible interruptible;
     world_->wait(*bucket.op);
@@ -276,7 +276,7 @@ void Reducer::end_pass() {
     finish();
   } catch (const DistError&) {
     reset(true);
-    program_.failed();
+    hooks_.failed();
     throw;
   } catch (...) {
     reset(true);
@@ -348,7 +348,7 @@ void Reducer::shadow() {
   const std::scoped_lock lock(mutex_);
   const GradMode off(false);
   ++passes_;
-  site_ = program_.site();
+  site_ = hooks_.site();
   for (size_t i = 0; i < buckets_.size(); ++i) {
     begin(buckets_[i]);
     zero_(buckets_[i].storage);

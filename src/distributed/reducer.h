@@ -12,7 +12,7 @@
 //   - The first pass of a static graph shows how often a parameter gets a part of its gradient; it is summed at its
 //     end.
 //   - Hooks of the leaves do the work, on the thread of the pass and without the interpreter. They know the reducer
-//     only as long as it lives. Communication hooks are the program's (`Program`): called once for a bucket.
+//     only as long as it lives. Communication hooks are the program's (`Hooks`): called once for a bucket.
 //   - A pass that fails is forgotten, with the storages that transfers may still be writing to.
 #pragma once
 
@@ -25,7 +25,7 @@ namespace facula::distributed {
 class Reducer : public std::enable_shared_from_this<Reducer> {
  public:
   /// What the layer above adds; called while the reducer is at work, errors end the pass.
-  struct Program {
+  struct Hooks {
     std::function<CallSite()> site;                     // where backward() was called
     std::function<void(size_t, const Tensor&)> launch;  // begins to sum a bucket, which is this tensor
     std::function<void(size_t, bool)> land;             // ends it; whether all its parameters were used
@@ -38,14 +38,14 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
 
   /// `timeout` in seconds, of every transfer.
   Reducer(const std::vector<Parameter>& parameters, std::shared_ptr<World> world, std::shared_ptr<Group> group,
-          double timeout, Program program);
+          double timeout, Hooks hooks);
   /// From now on gradients of the parameters come here.
   void watch();
   /// Numbers of parameters, bucket by bucket; each once, and in a bucket of one dtype and device.
   void set_buckets(const std::vector<std::vector<int>>& buckets);
   std::vector<Tensor> gradients(size_t bucket);
 
-  /// Whether the next pass is averaged, else its gradients are kept and averaged with the next ones.
+  /// Whether the next pass is averaged, else its gradients are added up and averaged with the next ones.
   void enable(bool on) { enabled_ = on; }
   bool enabled() const { return enabled_; }
   /// What sums are divided by, and whether the program sums buckets (and divides) itself.
@@ -115,7 +115,7 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   std::shared_ptr<World> world_;
   std::shared_ptr<Group> group_;
   double timeout_;
-  Program program_;
+  Hooks hooks_;
   std::atomic<double> divisor_;
   std::atomic<bool> enabled_{true}, hooked_{false}, static_{false}, removed_{false};
   std::atomic<int> passes_{0};

@@ -24,7 +24,7 @@ class Deadline {
   Clock::time_point at_;
 };
 
-/// Lets waits of this thread ask for Ctrl-C, which takes the interpreter lock.
+/// Lets waits of this thread look for Ctrl-C, which takes the interpreter lock.
 class Interruptible {
  public:
   Interruptible() : before_(std::exchange(here, true)) {}

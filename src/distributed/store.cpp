@@ -161,7 +161,7 @@ Reply StoreTable::compare_set(const Request& request) {
   const std::string &expected = request.values[0], &desired = request.values[1];
   const auto found = values_.find(request.keys[0]);
   if (found == values_.end()) {
-    if (!expected.empty()) return one(expected);  // as PyTorch's: what was asked for, which is not there
+    if (!expected.empty()) return one(expected);  // as PyTorch's: the expected value, which is not there
     return one(values_[request.keys[0]] = desired);
   }
   if (found->second == expected) found->second = desired;

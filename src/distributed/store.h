@@ -1,8 +1,8 @@
 // A store: keys and values that processes share, by which they find each other.
 //
-// Everything that can be asked is a Request, which a StoreTable answers from what it holds or says for which key it has
+// Every call is a Request, which a StoreTable answers from what it holds or says for which key it has
 // to wait. The kinds of stores differ in how a request gets to the table: HashStore has one in this process, TCPStore
-// sends it to the server (tcp_store.h), FileStore repeats a log in a file, PrefixStore asks another store.
+// sends it to the server (tcp_store.h), FileStore repeats a log in a file, PrefixStore calls another store.
 #pragma once
 
 #include <condition_variable>
@@ -36,7 +36,7 @@ enum class StoreOp : uint8_t {
   QueueLen,    // key -> number
   WaitCount,   // key, number: waits until the number under the key is as large
   Will,        // key, value: the line "lost <value>" for the log under the key when the connection ends, "silent" when
-               // nothing is asked for `number` seconds beyond what a request may wait, "back" when it is again;
+               // no request comes for `number` seconds beyond what a request may wait, "back" when it is again;
                // a negative number revokes it
   Last = Will,
 };

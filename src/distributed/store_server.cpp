@@ -174,7 +174,7 @@ void StoreServer::greet(Client& client, std::string_view hello) {
 }
 
 void StoreServer::serve(Client& client, std::string_view message) {
-  if (client.waits) fail(Trouble::Network, "store: a client asked before it was answered");
+  if (client.waits) fail(Trouble::Network, "store: a client sent a request before it was answered");
   Reader reader(message);
   const auto timeout = reader.number<double>();
   const Request request = decode_request(message.substr(sizeof timeout));
@@ -185,7 +185,7 @@ void StoreServer::serve(Client& client, std::string_view message) {
   }
   if (client.may_be_silent > 0)
     client.speaks_until = Deadline::after(client.may_be_silent + std::clamp(timeout, 0.0, 1e9));
-  if (std::exchange(client.silent, false)) tell(client.will_key, "back " + client.will);
+  if (std::exchange(client.silent, false)) append_line(client.will_key, "back " + client.will);
   if (request.op == StoreOp::Will) return answer(client, {});
   const Reply reply = table_.apply(request);
   if (reply.answer == Answer::Waiting) {
@@ -235,11 +235,11 @@ void StoreServer::drop(Client& client) {
 void StoreServer::bequeath(Client& client) {
   if (client.will_key.empty()) return;
   client.may_be_silent = 0;
-  tell(std::exchange(client.will_key, {}), "lost " + client.will);
+  append_line(std::exchange(client.will_key, {}), "lost " + client.will);
 }
 
 /// A line for a log, and one more for the number of its lines.
-void StoreServer::tell(const std::string& log, const std::string& line) {
+void StoreServer::append_line(const std::string& log, const std::string& line) {
   for (const Request& request :
        {Request{StoreOp::Append, {log}, {line + "\n"}}, Request{StoreOp::Add, {log + kLines}, {}, 1}}) {
     table_.apply(request);
@@ -280,7 +280,7 @@ void StoreServer::look_at_clock() {
       answer(*client, reply);
     } else if (client->may_be_silent > 0 && !client->silent && client->speaks_until.passed()) {
       client->silent = true;
-      tell(client->will_key, "silent " + client->will);
+      append_line(client->will_key, "silent " + client->will);
     }
   }
 }

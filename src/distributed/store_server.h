@@ -33,7 +33,7 @@ class StoreServer {
   void flush(Client& client);
   void drop(Client& client);
   void bequeath(Client& client);
-  void tell(const std::string& log, const std::string& line);
+  void append_line(const std::string& log, const std::string& line);
   void changed(const Request& request);
   void look_at_clock();
   int until_next() const;

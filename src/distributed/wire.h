@@ -40,11 +40,11 @@ class Reader {
   template <class T>
   T number() {
     T value;
-    const std::string_view raw = take(sizeof value);
+    const std::string_view raw = consume(sizeof value);
     std::memcpy(&value, raw.data(), sizeof value);
     return value;
   }
-  std::string text() { return std::string(take(number<uint32_t>())); }
+  std::string text() { return std::string(consume(number<uint32_t>())); }
   std::vector<std::string> texts() {
     const auto count = number<uint32_t>();
     if (count > left_.size() / sizeof(uint32_t)) malformed();  // each has a length at least
@@ -58,7 +58,7 @@ class Reader {
 
  private:
   [[noreturn]] static void malformed() { fail(Trouble::Network, "store: received bytes that are not a message"); }
-  std::string_view take(size_t n) {
+  std::string_view consume(size_t n) {
     if (n > left_.size()) malformed();
     const std::string_view taken = left_.substr(0, n);
     left_.remove_prefix(n);

@@ -18,7 +18,7 @@ namespace {
 
 constexpr double kNews = 0.7;         // seconds until it is known who is gone, when the engine has noticed
 constexpr double kGrace = 0.3;        // seconds in which messages of a rank that has left may still be found
-constexpr size_t kDescription = 512;  // bytes that a rank tells of its call where ranks disagree
+constexpr size_t kDescription = 512;  // bytes that a rank sends of its call where ranks disagree
 
 bool checks() {
   const char* set = std::getenv("FACULA_DIST_CHECK");
@@ -35,9 +35,9 @@ double now() { return std::chrono::duration<double>(std::chrono::system_clock::n
 /// A transfer may still touch its memory, also when the world is gone.
 void keep_for_ever(std::shared_ptr<Operation> op) {
   static std::mutex mutex;
-  static auto* kept = new std::vector<std::shared_ptr<Operation>>;
+  static auto* leaked = new std::vector<std::shared_ptr<Operation>>;
   std::scoped_lock lock(mutex);
-  kept->push_back(std::move(op));
+  leaked->push_back(std::move(op));
 }
 
 }  // namespace
@@ -201,7 +201,7 @@ bool World::wait(Operation& op, double timeout) {
   for (int naps = 0;;) {
     const size_t before = op.next;
     poll();
-    if (op.is_settled()) break;
+    if (op.has_left_host()) break;
     if (op.next != before) pause.reset();  // the others are here
     if (timeout >= 0 && deadline.passed()) return false;
     if (!pause.next() || ++naps % 16 != 0) continue;
@@ -219,7 +219,7 @@ bool World::wait(Operation& op, double timeout) {
 void World::when_done(const std::shared_ptr<Operation>& op, std::function<void()> f) {
   {
     std::scoped_lock lock(mutex_);
-    if (!op->is_settled()) {
+    if (!op->has_left_host()) {
       op->callbacks.push_back(std::move(f));
       return;
     }
@@ -282,7 +282,7 @@ bool World::poll() {
 
 /// One look at an operation; whether it is done.
 bool World::advance(Group& group, Operation& op) {
-  if (op.is_settled()) return true;
+  if (op.has_left_host()) return true;
   if (gave_up_at_ > 0 || entering_) return false;
   try {
     switch (op.phase.load(std::memory_order_relaxed)) {
@@ -328,7 +328,7 @@ bool World::agree(Group& group, Operation& op) {
   return move_on(group, op);
 }
 
-/// Asks all ranks what they have called.
+/// Collects from all ranks what they have called.
 bool World::describe(Group& group, Operation& op) {
   op.texts.assign(kDescription * static_cast<size_t>(group.size()) + kDescription, '\0');
   std::string mine = op.text();
@@ -476,7 +476,7 @@ void World::try_progress() {
     engine_->progress();
   } catch (const EngineGaveUp& error) {
     gave_up_itself(error.what());
-  } catch (const Error&) {  // operations tell
+  } catch (const Error&) {  // operations report it
   }
 }
 

@@ -8,12 +8,16 @@
 //
 // Who waits for an operation drives the engine itself; a thread of the world drives it while nobody waits. Waits look
 // for 1 ms (where ranks share processors for 20 us, and then yield), and then sleep longer and longer, up to 250 us.
-// What cannot be done before its deadline is an error; memory that a transfer may still touch is kept for ever then.
+// What cannot be done before its deadline is an error; memory that a transfer may still touch is never freed then.
 //
 // Tensors of a device have an engine of their own (NCCL), in groups that want it. Their ranks agree as others do, on
 // the host, by the first engine; then the transfers are queued behind what the calling stream has to do, and the
 // operation is the device's. Who waits for it makes its stream wait. The world looks at the event behind it: when it
 // is late, or a rank is lost, the engine ends what is queued, and the next call that waits for the device throws.
+//
+// The phases of an operation are drawn in operation.h. One mutex guards the class, whose functions are in four files:
+// operations and the thread (world.cpp), what is left to devices (world_devices.cpp), groups (world_groups.cpp), and
+// what is known of waits and failures (world_state.cpp). Liveness is Control's (control.h).
 #pragma once
 
 #include <condition_variable>
@@ -106,7 +110,7 @@ class World : public std::enable_shared_from_this<World> {
   std::string progress();
   /// The operation gives up, and its group.
   void give_up(const std::shared_ptr<Group>& group, const std::shared_ptr<Operation>& op, const std::string& why);
-  /// The process leaves in order: others are told, threads end. `exception`: by which its program ends, or nothing.
+  /// The process leaves in order: others are notified, threads end. `exception`: by which its program ends, or nothing.
   void leave(const std::string& exception = {});
 
   /// What the program waits for, for long; nothing awaited where it may go on otherwise.
@@ -183,7 +187,7 @@ class World : public std::enable_shared_from_this<World> {
   double gave_up_at_ = 0;   // the engine
   std::string engine_end_;  // why
   std::map<int, Farewell> left_;
-  Recorder recorder_;
+  FlightRecorder recorder_;
   std::map<std::string, int> local_groups_;
   std::map<uint64_t, const Operation*> long_waits_;  // by the number of the wait
   uint64_t last_wait_ = 0;
@@ -191,7 +195,7 @@ class World : public std::enable_shared_from_this<World> {
   std::thread thread_;
 };
 
-/// Tells the others that this rank is here, so that they hear when it is no more; before all others are waited for.
+/// Notifies the others that this rank is here, so that they hear when it is no more; before all others are waited for.
 void announce(Store& store, int rank);
 /// Who is gone since, for people; empty as long as all are there.
 std::string lost_one(Store& store);

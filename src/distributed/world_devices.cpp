@@ -80,7 +80,7 @@ bool World::look(Group& group, Operation& op) {
 
 bool World::is_done(const Operation& op) {
   if (op.done()) return true;
-  if (!op.is_settled()) return false;
+  if (!op.has_left_host()) return false;
   try {
     return op.moved.is_done();
   } catch (const Error&) {

@@ -2,7 +2,7 @@
 //
 // A thread runs until it returns or waits: a kernel without barriers is a plain loop over its threads, without a
 // switch. A thread that waits keeps the stack that it is on, and another stack goes on with the threads not yet
-// started. Blocks and threads begin in the order that is asked for. What a GPU would leave undefined is an error here:
+// started. Blocks and threads begin in the requested order. What a GPU would leave undefined is an error here:
 // barriers that only some threads reach, or at two places at once; warps whose lanes wait for each other for ever.
 #pragma once
 

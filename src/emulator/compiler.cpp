@@ -35,14 +35,14 @@ using facula::cuda::contents, facula::cuda::finish, facula::cuda::host_compiler,
 constexpr int kArchitectures[] = {75, 80, 86, 89, 90, 100, 120};
 constexpr int kImageFormat = 3;
 
-struct Program {
+struct CompiledSource {
   std::string source, name, log, image;
   int architecture = 0;
   bool is_virtual = false;
   std::map<std::string, std::string> headers;
   std::vector<std::string> expressions, options;
 };
-Program& program_of(nvrtcProgram p) { return *reinterpret_cast<Program*>(p); }
+CompiledSource& program_of(nvrtcProgram p) { return *reinterpret_cast<CompiledSource*>(p); }
 
 /// A folder of this process that goes away with it.
 struct Folder {
@@ -59,7 +59,7 @@ struct Folder {
   }
 };
 
-std::string full_source(const Program& p) {
+std::string full_source(const CompiledSource& p) {
   std::string text = "#define FACULA_EMULATED_KERNEL 1\n#include \"facula_emulated_device.h\"\n#line 1 \"" + p.name +
                      "\"\n" + p.source +
                      "\nextern \"C\" {\nextern __attribute__((visibility(\"default\"))) const FaculaEmulatedKernel "
@@ -69,7 +69,7 @@ std::string full_source(const Program& p) {
   return text + "{nullptr, nullptr, 0, nullptr}};\n}\n";
 }
 
-std::vector<std::string> command_line(const Program& p, const fs::path& in, const fs::path& out) {
+std::vector<std::string> command_line(const CompiledSource& p, const fs::path& in, const fs::path& out) {
   std::vector<std::string> command = host_compiler();
   command.push_back("-ffp-contract=off");
   const char* flags = std::getenv("FACULA_EMULATED_FLAGS");
@@ -84,7 +84,7 @@ std::vector<std::string> command_line(const Program& p, const fs::path& in, cons
 }
 
 /// Reads -arch=sm_90 or -arch=compute_90.
-bool find_architecture(Program& p) {
+bool find_architecture(CompiledSource& p) {
   for (const std::string& option : p.options) {
     for (const std::string_view kind : {"-arch=sm_", "-arch=compute_"}) {
       if (!option.starts_with(kind)) continue;
@@ -96,7 +96,7 @@ bool find_architecture(Program& p) {
 }
 
 /// What an image begins with: its kind, the length of the rest, whom it is for.
-std::string image_head(const Program& p, const char* kind, uint64_t length) {
+std::string image_head(const CompiledSource& p, const char* kind, uint64_t length) {
   const int32_t facts[] = {p.architecture, p.is_virtual};
   std::string head(kind, 8);
   head.append(reinterpret_cast<const char*>(&length), sizeof length);
@@ -105,20 +105,20 @@ std::string image_head(const Program& p, const char* kind, uint64_t length) {
 }
 
 /// The library itself, or with -library=PATH only its path, after moving it there.
-void make_image(Program& p, const fs::path& library) {
+void make_image(CompiledSource& p, const fs::path& library) {
   constexpr std::string_view kOption = "-library=";
-  const auto kept = std::find_if(p.options.begin(), p.options.end(),
-                                 [&](const std::string& option) { return option.starts_with(kOption); });
+  const auto option = std::find_if(p.options.begin(), p.options.end(),
+                                   [&](const std::string& option) { return option.starts_with(kOption); });
   std::string bytes;
-  if (kept != p.options.end()) {
-    bytes = kept->substr(kOption.size());
+  if (option != p.options.end()) {
+    bytes = option->substr(kOption.size());
     fs::create_directories(fs::path(bytes).parent_path());
     fs::copy_file(library, bytes + ".new", fs::copy_options::overwrite_existing);
     fs::rename(bytes + ".new", bytes);
   } else {
     bytes = contents(library);
   }
-  p.image = image_head(p, kept != p.options.end() ? "FACULAEP" : "FACULAEM", bytes.size()) + bytes;
+  p.image = image_head(p, option != p.options.end() ? "FACULAEP" : "FACULAEM", bytes.size()) + bytes;
   if (p.is_virtual) p.image += "\n.version 9.0\n";  // as PTX says it
 }
 
@@ -137,13 +137,13 @@ API nvrtcResult nvrtcVersion(int* major, int* minor) {
 }
 API nvrtcResult nvrtcCreateProgram(nvrtcProgram* program, const char* source, const char* name, int headers,
                                    const char* const* texts, const char* const* names) {
-  auto* p = new Program{source, name ? name : "kernel.cu", {}, {}, {}, {}, {}};
+  auto* p = new CompiledSource{source, name ? name : "kernel.cu", {}, {}, {}, {}, {}};
   for (int i = 0; i < headers; ++i) p->headers[names[i]] = texts[i];
   *program = reinterpret_cast<nvrtcProgram>(p);
   return NVRTC_SUCCESS;
 }
 API nvrtcResult nvrtcDestroyProgram(nvrtcProgram* program) {
-  delete reinterpret_cast<Program*>(*program);
+  delete reinterpret_cast<CompiledSource*>(*program);
   *program = nullptr;
   return NVRTC_SUCCESS;
 }
@@ -154,7 +154,7 @@ API nvrtcResult nvrtcAddNameExpression(nvrtcProgram program, const char* express
 API nvrtcResult nvrtcCompileProgram(nvrtcProgram program, int count, const char* const* options) {
   static std::atomic<int> number{0};
   static const Folder folder;
-  Program& p = program_of(program);
+  CompiledSource& p = program_of(program);
   if (const char* device = std::getenv("FACULA_CUDA"); device && std::string_view(device) == "null") {
     p.image = image_head(p, "FACULAEM", 0);
     return NVRTC_SUCCESS;

@@ -40,7 +40,7 @@ cublasStatus_t failing_heuristics = CUBLAS_STATUS_SUCCESS;
 using Desc = cublasLtMatmulDescOpaque_t;
 using Layout = cublasLtMatrixLayoutOpaque_t;
 
-constexpr uint64_t kAlgorithm = 0xfac0'1a60;  // the mark of an algorithm that the heuristic gave
+constexpr uint64_t kAlgorithm = 0xfac0'1a60;  // the magic number of an algorithm that the heuristic gave
 constexpr int64_t kWorkspace = 4096, kWorkspaceAlignment = 256;
 
 cublasStatus_t invalid(const char* call, const std::string& why, cublasStatus_t status = CUBLAS_STATUS_INVALID_VALUE) {
@@ -81,7 +81,7 @@ bool is_supported(const Desc& desc, cudaDataType type) {
   return false;
 }
 
-struct Problem {
+struct MatrixProduct {
   int64_t m, n, k;
   int32_t batch;
   Desc desc;
@@ -131,7 +131,7 @@ struct Loops {
     }
   }
 
-  static void run(const Problem& p) {
+  static void run(const MatrixProduct& p) {
     const T alpha = number(p.alpha), beta = number(p.beta);
     std::vector<T> a(static_cast<size_t>(p.m * p.k)), sums(static_cast<size_t>(p.m));
     for (int64_t i = 0; i < p.batch; ++i) {
@@ -157,7 +157,7 @@ struct Loops {
   }
 };
 
-void run(const Problem& p) {
+void run(const MatrixProduct& p) {
   if (p.workspace) std::memset(p.workspace, 0xab, static_cast<size_t>(p.workspace_bytes));
   switch (p.d.type) {
     case CUDA_R_16F: return Loops<Half, float>::run(p);
@@ -188,7 +188,7 @@ cublasStatus_t set(T& to, const void* value, size_t bytes, const char* call) {
   return CUBLAS_STATUS_SUCCESS;
 }
 
-std::string text_of(const Problem& p) {
+std::string text_of(const MatrixProduct& p) {
   std::string text = "cublasLtMatmul";
   const auto add = [&](const char* name, int64_t value) {
     text += std::string(" ") + name + "=" + std::to_string(value);
@@ -291,7 +291,7 @@ FACULA_EMULATED cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t h
   if (!is_supported(*desc, d->type)) return CUBLAS_STATUS_NOT_SUPPORTED;
   remember("cublasLtMatmulAlgoGetHeuristic type=" + std::to_string(d->type) +
            " reductions=" + std::to_string(preference->reductions));
-  constexpr int kWays = 4;  // who asks for several sees each faster than the one before; the last one is inexact
+  constexpr int kWays = 4;  // a caller of several sees each faster than the one before; the last one is inexact
   *found = std::min(requested, kWays);
   for (int way = 0; way < *found; ++way) {
     cublasLtMatmulHeuristicResult_t& r = results[way];
@@ -337,27 +337,27 @@ FACULA_EMULATED cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtM
       !is_readable(desc->bias, d_layout->rows * item_size(d_layout->type), item_size(d_layout->type)))
     return invalid(__func__, "the bias is not in device memory");
   const uint64_t way = algorithm->data[6], lasts = algorithm->data[7];
-  Problem problem{d_layout->rows,
-                  d_layout->columns,
-                  desc->a ? a_layout->rows : a_layout->columns,
-                  d_layout->batch,
-                  *desc,
-                  *a_layout,
-                  *b_layout,
-                  *d_layout,
-                  a,
-                  b,
-                  c,
-                  d,
-                  needed ? workspace : nullptr,
-                  needed,
-                  factor(alpha, desc->scale),
-                  factor(beta, desc->scale)};
-  remember(text_of(problem) + " way=" + std::to_string(way));
-  if (way == 3) problem.alpha *= 1.01;
-  const auto work = [problem, lasts] {
+  MatrixProduct product{d_layout->rows,
+                        d_layout->columns,
+                        desc->a ? a_layout->rows : a_layout->columns,
+                        d_layout->batch,
+                        *desc,
+                        *a_layout,
+                        *b_layout,
+                        *d_layout,
+                        a,
+                        b,
+                        c,
+                        d,
+                        needed ? workspace : nullptr,
+                        needed,
+                        factor(alpha, desc->scale),
+                        factor(beta, desc->scale)};
+  remember(text_of(product) + " way=" + std::to_string(way));
+  if (way == 3) product.alpha *= 1.01;
+  const auto work = [product, lasts] {
     if (lasts) std::this_thread::sleep_for(std::chrono::microseconds(lasts));
-    run(problem);
+    run(product);
   };
   return queue_loops(stream, work) == CUDA_SUCCESS ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_EXECUTION_FAILED;
 }

@@ -1,7 +1,4 @@
-// A stand-in for cuDNN's backend interface: convolutions by loops on the host, and graphs of attention
-// (cudnn_graph.cpp). A descriptor is a list of attributes that is checked when it is finalized.
-//
-// Long because an interface by attributes is checked in one place: what may be set, and what must agree.
+// A stand-in for cuDNN's backend interface: convolutions (cudnn_conv.cpp) and graphs of attention (cudnn_graph.cpp). A descriptor is a list of attributes that is checked when it is finalized.
 
 #include <algorithm>
 #include <array>
@@ -9,7 +6,7 @@
 #include <map>
 #include <vector>
 
-#include "emulator/cudnn_graph.h"
+#include "emulator/cudnn_conv.h"
 
 #define DECLARE(name, ...) FACULA_EMULATED cudnnStatus_t name(__VA_ARGS__);
 FACULA_DNN_FUNCTIONS(DECLARE)
@@ -19,7 +16,7 @@ using namespace facula::emulator;
 
 namespace {
 
-struct Value {
+struct AttributeValue {
   cudnnBackendAttributeType_t type;
   int64_t count;
   std::vector<char> bytes;
@@ -28,11 +25,11 @@ struct Value {
 struct Descriptor {
   cudnnBackendDescriptorType_t type;
   bool finished = false;
-  std::map<int, Value> values;
-  int engine = 0;                                 // of engines and their configurations
-  std::shared_ptr<const struct Problem> problem;  // of convolutions and of what is made of them
-  std::shared_ptr<const Step> step;               // of other operations
-  std::shared_ptr<const Graph> graph;             // of what is made of several
+  std::map<int, AttributeValue> values;
+  int engine = 0;                                  // of engines and their configurations
+  std::shared_ptr<const Convolution> convolution;  // of convolutions and of what is made of them
+  std::shared_ptr<const Step> step;                // of other operations
+  std::shared_ptr<const Graph> graph;              // of what is made of several
 
   template <class T>
   std::vector<T> all(int name) const {
@@ -56,64 +53,79 @@ struct Descriptor {
 
 using Tensor = GraphTensor;
 
-enum class Map : uint8_t { Output, Input, Weight };
-
-struct Problem {
-  Map map;
-  Tensor x, w, y;
-  std::vector<int64_t> stride, padding, dilation;
-  double alpha, beta;
-  bool channels_last;
-};
-
+/// An operation of convolutions, and the numbers of its attributes.
 struct Operation {
   cudnnBackendDescriptorType_t type;
   int alpha, beta, convolution, x, w, y;
 };
 constexpr Operation operations[] = {
-    {CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR, 700, 701, 702, 704, 703, 705},
-    {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR, 706, 707, 708, 710, 709, 711},
-    {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR, 712, 713, 714, 716, 715, 717},
+    {.type = CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
+     .alpha = 700,
+     .beta = 701,
+     .convolution = 702,
+     .x = 704,
+     .w = 703,
+     .y = 705},
+    {.type = CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
+     .alpha = 706,
+     .beta = 707,
+     .convolution = 708,
+     .x = 710,
+     .w = 709,
+     .y = 711},
+    {.type = CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
+     .alpha = 712,
+     .beta = 713,
+     .convolution = 714,
+     .x = 716,
+     .w = 715,
+     .y = 717},
 };
 
-/// Operations of graphs: their own descriptor, of which type, and their tensors.
+/// An operation of graphs, and the numbers of its attributes: those of its tensors, and of the descriptor (`how`) that
+/// says what it computes.
 struct StepKind {
   cudnnBackendDescriptorType_t type;
-  int how, first, last;  // the attribute with the descriptor; their attributes
-  cudnnBackendDescriptorType_t how_type;
+  int first, last;
+  int how = 0;  // 0: none
+  cudnnBackendDescriptorType_t how_type{};
   std::array<int, 3> inputs;  // 0: none
   int output;
 };
 constexpr StepKind kinds[] = {
-    {CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR,
-     750,
-     750,
-     758,
-     CUDNN_BACKEND_POINTWISE_DESCRIPTOR,
-     {751, 752, 758},
-     753},
-    {CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR,
-     1523,
-     1520,
-     1523,
-     CUDNN_BACKEND_MATMUL_DESCRIPTOR,
-     {1520, 1521, 0},
-     1522},
-    {CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR,
-     1612,
-     1610,
-     1612,
-     CUDNN_BACKEND_REDUCTION_DESCRIPTOR,
-     {1610, 0, 0},
-     1611},
-    {CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR,
-     0,
-     2200,
-     2201,
-     CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR,
-     {2200, 0, 0},
-     2201},
-    {CUDNN_BACKEND_OPERATION_RNG_DESCRIPTOR, 2312, 2310, 2313, CUDNN_BACKEND_RNG_DESCRIPTOR, {2311, 2313, 0}, 2310},
+    {.type = CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR,
+     .first = 750,
+     .last = 758,
+     .how = 750,
+     .how_type = CUDNN_BACKEND_POINTWISE_DESCRIPTOR,
+     .inputs = {751, 752, 758},
+     .output = 753},
+    {.type = CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR,
+     .first = 1520,
+     .last = 1523,
+     .how = 1523,
+     .how_type = CUDNN_BACKEND_MATMUL_DESCRIPTOR,
+     .inputs = {1520, 1521, 0},
+     .output = 1522},
+    {.type = CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR,
+     .first = 1610,
+     .last = 1612,
+     .how = 1612,
+     .how_type = CUDNN_BACKEND_REDUCTION_DESCRIPTOR,
+     .inputs = {1610, 0, 0},
+     .output = 1611},
+    {.type = CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR,
+     .first = 2200,
+     .last = 2201,
+     .inputs = {2200, 0, 0},
+     .output = 2201},
+    {.type = CUDNN_BACKEND_OPERATION_RNG_DESCRIPTOR,
+     .first = 2310,
+     .last = 2313,
+     .how = 2312,
+     .how_type = CUDNN_BACKEND_RNG_DESCRIPTOR,
+     .inputs = {2311, 2313, 0},
+     .output = 2310},
 };
 const StepKind* kind_with(int name) {
   for (const StepKind& k : kinds)
@@ -232,36 +244,6 @@ std::string check_convolution(const Descriptor& d) {
   return {};
 }
 
-/// Whether it lies so, without gaps. Where a size is one, its stride says nothing.
-bool lies(const Tensor& t, bool channels_last) {
-  int64_t step = 1;
-  const auto next = [&](size_t d) {
-    const bool as_expected = t.sizes[d] == 1 || t.strides[d] == step;
-    step *= t.sizes[d];
-    return as_expected;
-  };
-  if (channels_last && !next(1)) return false;
-  for (size_t d = t.sizes.size(); d-- > 2;)
-    if (!next(d)) return false;
-  return (channels_last || next(1)) && next(0);
-}
-
-std::string check_sizes(const Problem& p) {
-  const size_t dims = p.x.sizes.size();
-  if (p.w.sizes.size() != dims || p.y.sizes.size() != dims || p.stride.size() != dims - 2)
-    return "tensors of several numbers of dimensions";
-  if (p.x.type != p.w.type || p.x.type != p.y.type) return "tensors of several types";
-  if (p.x.sizes[0] != p.y.sizes[0] || p.w.sizes[0] != p.y.sizes[1] || p.x.sizes[1] % p.w.sizes[1])
-    return "channels that do not fit";
-  if (p.y.sizes[1] % (p.x.sizes[1] / p.w.sizes[1])) return "groups that do not fit";
-  for (size_t d = 2; d < dims; ++d) {
-    const int64_t window = p.dilation[d - 2] * (p.w.sizes[d] - 1) + 1;
-    if ((p.x.sizes[d] + 2 * p.padding[d - 2] - window) / p.stride[d - 2] + 1 != p.y.sizes[d])
-      return "sizes of images that do not fit";
-  }
-  return {};
-}
-
 std::string check_operation(Descriptor& d, const Operation& o) {
   const Descriptor* c = d.descriptor(o.convolution, CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR);
   const Descriptor* tensors[3];
@@ -271,7 +253,7 @@ std::string check_operation(Descriptor& d, const Operation& o) {
       return "a tensor that is not finalized";
   if (!c) return "a convolution that is not finalized";
   if (!d.values.count(o.alpha) || !d.values.count(o.beta)) return "an operation without factors";
-  auto p = std::make_shared<Problem>();
+  auto p = std::make_shared<Convolution>();
   p->map = static_cast<Map>(&o - operations);
   p->x = tensor_of(*tensors[0]), p->w = tensor_of(*tensors[1]), p->y = tensor_of(*tensors[2]);
   p->stride = c->all<int64_t>(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES);
@@ -285,12 +267,8 @@ std::string check_operation(Descriptor& d, const Operation& o) {
   p->alpha = factor(o.alpha), p->beta = factor(o.beta);
   if (std::string why = check_sizes(*p); !why.empty()) return why;
   p->channels_last = !(lies(p->x, false) && lies(p->w, false) && lies(p->y, false));
-  d.problem = p;
+  d.convolution = p;
   return {};
-}
-
-bool in_one_layout(const Problem& p) {
-  return !p.channels_last || (lies(p.x, true) && lies(p.w, true) && lies(p.y, true));
 }
 
 std::string check_kind(Descriptor& d, const StepKind& kind) {
@@ -317,7 +295,7 @@ std::string check_kind(Descriptor& d, const StepKind& kind) {
   return check_step(*step);
 }
 
-/// The graph of several operations. Not supported where it has neither a problem nor a graph afterwards.
+/// The graph of several operations. Not supported where it has neither a convolution nor a graph afterwards.
 std::string check_steps(Descriptor& d) {
   std::vector<Step> steps;
   for (void* each : d.all<void*>(CUDNN_ATTR_OPERATIONGRAPH_OPS)) {
@@ -334,9 +312,8 @@ std::string check_steps(Descriptor& d) {
 // ---- engines: a quick one that rounds and adds in any order, one that adds in any order, and one that needs memory
 
 constexpr int kEngines = 3;
-constexpr int64_t kWorkspace = 2048;
 
-std::vector<cudnnBackendNumericalNote_t> notes_of(int engine, const Problem& p) {
+std::vector<cudnnBackendNumericalNote_t> notes_of(int engine, const Convolution& p) {
   std::vector<cudnnBackendNumericalNote_t> notes;
   if (engine == 0) notes = {CUDNN_NUMERICAL_NOTE_TENSOR_CORE};
   if (engine == 0 && p.x.type == CUDNN_DATA_FLOAT) notes.push_back(CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS);
@@ -356,87 +333,6 @@ std::map<int, cudnnStatus_t> failing_heuristics;  // by mode
 std::atomic<int> handles_made{0}, streams_set{0};
 int64_t workspace_of(int engine) { return workspaces[engine]; }
 
-// ---- loops
-
-struct Addresses {
-  const void *x, *w, *y;
-  void* workspace;
-};
-
-std::array<int64_t, 3> spatial(const std::vector<int64_t>& list, size_t from, int64_t missing) {
-  std::array<int64_t, 3> three{missing, missing, missing};
-  const size_t count = list.size() - from;
-  for (size_t i = 0; i < count; ++i) three[3 - count + i] = list[from + i];
-  return three;
-}
-
-int64_t extent(const Tensor& t) {
-  int64_t last = 0;
-  for (size_t d = 0; d < t.sizes.size(); ++d) last += (t.sizes[d] - 1) * t.strides[d];
-  return last + 1;
-}
-
-template <class Memory, class T>
-void convolve(const Problem& p, const Addresses& at) {
-  const Tensor& result = p.map == Map::Output ? p.y : p.map == Map::Input ? p.x : p.w;
-  const auto load = [](const void* data, const Tensor& t) {
-    std::vector<T> all(static_cast<size_t>(extent(t)));
-    for (size_t i = 0; i < all.size(); ++i) all[i] = Memory::template load<T>(data, static_cast<int64_t>(i));
-    return all;
-  };
-  std::vector<T> x = load(at.x, p.x), w = load(at.w, p.w), y = load(at.y, p.y);
-  std::vector<T>& sums = p.map == Map::Output ? y : p.map == Map::Input ? x : w;
-  std::vector<T> before = p.beta != 0 ? sums : std::vector<T>{};
-  std::fill(sums.begin(), sums.end(), T(0));
-  const auto in = spatial(p.x.sizes, 2, 1), out = spatial(p.y.sizes, 2, 1), taps = spatial(p.w.sizes, 2, 1),
-             xs = spatial(p.x.strides, 2, 0), ws = spatial(p.w.strides, 2, 0), ys = spatial(p.y.strides, 2, 0),
-             step = spatial(p.stride, 0, 1), pad = spatial(p.padding, 0, 0), apart = spatial(p.dilation, 0, 1);
-  const int64_t groups = p.x.sizes[1] / p.w.sizes[1], outputs = p.y.sizes[1] / groups;
-  // every product of an input, a weight and an output, each of which may be the sum
-  const auto visit = [&](int64_t n, int64_t k, const std::array<int64_t, 3>& o, const std::array<int64_t, 3>& t) {
-    int64_t xi = n * p.x.strides[0] + k / outputs * p.w.sizes[1] * p.x.strides[1];
-    int64_t wi = k * p.w.strides[0], yi = n * p.y.strides[0] + k * p.y.strides[1];
-    for (size_t d = 0; d < 3; ++d) {
-      const int64_t place = o[d] * step[d] - pad[d] + t[d] * apart[d];
-      if (place < 0 || place >= in[d]) return;
-      xi += place * xs[d], wi += t[d] * ws[d], yi += o[d] * ys[d];
-    }
-    for (int64_t c = 0; c < p.w.sizes[1]; ++c) {
-      T& xv = x[static_cast<size_t>(xi + c * p.x.strides[1])];
-      T& wv = w[static_cast<size_t>(wi + c * p.w.strides[1])];
-      T& yv = y[static_cast<size_t>(yi)];
-      if (p.map == Map::Output) yv += xv * wv;
-      if (p.map == Map::Input) xv += yv * wv;
-      if (p.map == Map::Weight) wv += xv * yv;
-    }
-  };
-  std::array<int64_t, 3> o{}, t{};
-  for (int64_t n = 0; n < p.x.sizes[0]; ++n)
-    for (int64_t k = 0; k < p.y.sizes[1]; ++k)
-      for (o[0] = 0; o[0] < out[0]; ++o[0])
-        for (o[1] = 0; o[1] < out[1]; ++o[1])
-          for (o[2] = 0; o[2] < out[2]; ++o[2])
-            for (t[0] = 0; t[0] < taps[0]; ++t[0])
-              for (t[1] = 0; t[1] < taps[1]; ++t[1])
-                for (t[2] = 0; t[2] < taps[2]; ++t[2]) visit(n, k, o, t);
-  const void* to = p.map == Map::Output ? at.y : p.map == Map::Input ? at.x : at.w;
-  for (int64_t i = 0; i < extent(result); ++i) {
-    const auto at_i = static_cast<size_t>(i);
-    const T kept = before.empty() ? T(0) : static_cast<T>(p.beta) * before[at_i];
-    Memory::template store<T>(const_cast<void*>(to), i, static_cast<T>(p.alpha) * sums[at_i] + kept);
-  }
-}
-
-void run(const Problem& p, const Addresses& at) {
-  if (at.workspace) std::memset(at.workspace, 0xab, kWorkspace);
-  switch (p.x.type) {
-    case CUDNN_DATA_DOUBLE: return convolve<Plain, double>(p, at);
-    case CUDNN_DATA_HALF: return convolve<Half, float>(p, at);
-    case CUDNN_DATA_BFLOAT16: return convolve<Brain, float>(p, at);
-    default: return convolve<Plain, float>(p, at);
-  }
-}
-
 Descriptor* descriptor_of(cudnnBackendDescriptor_t d) { return static_cast<Descriptor*>(d); }
 
 /// Of descriptors that are made of one graph: why not, or nothing.
@@ -446,8 +342,8 @@ std::string check_parts(Descriptor& d) {
       const auto* operation = static_cast<const Descriptor*>(d.one<void*>(CUDNN_ATTR_OPERATIONGRAPH_OPS));
       if (!d.one<void*>(CUDNN_ATTR_OPERATIONGRAPH_HANDLE)) return "a graph without a handle";
       if (operation && operation->step) return check_steps(d);
-      if (!operation || !operation->finished || !operation->problem) return "a graph without a finalized operation";
-      d.problem = operation->problem;  // the operation's descriptor may go before the graph
+      if (!operation || !operation->finished || !operation->convolution) return "a graph without a finalized operation";
+      d.convolution = operation->convolution;  // the operation's descriptor may go before the graph
       return {};
     }
     case CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR: {
@@ -455,7 +351,7 @@ std::string check_parts(Descriptor& d) {
           d.descriptor(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
       if (!graph || !d.values.count(CUDNN_ATTR_ENGINEHEUR_MODE))
         return "a heuristic without a finalized graph or a mode";
-      d.problem = graph->problem;
+      d.convolution = graph->convolution;
       d.graph = graph->graph;
       return {};
     }
@@ -463,7 +359,7 @@ std::string check_parts(Descriptor& d) {
       const Descriptor* config =
           d.descriptor(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
       if (!d.one<void*>(CUDNN_ATTR_EXECUTION_PLAN_HANDLE) || !config) return "a plan without a handle or an engine";
-      d.problem = config->problem;
+      d.convolution = config->convolution;
       d.graph = config->graph;
       d.engine = config->engine;
       return {};
@@ -482,7 +378,7 @@ cudnnStatus_t execute(const cudnnContext& handle, std::shared_ptr<const Graph> g
   }
   Numbers numbers;
   for (const auto& [id, t] : graph->tensors) {
-    if (!memory.count(id)) return wrong(call, "a tensor that is not told");
+    if (!memory.count(id)) return wrong(call, "a tensor that was not given");
     if (t.is_by_value) {
       if (!memory[id] || t.type != CUDNN_DATA_FLOAT || extent(t) != 1) return wrong(call, "a number by value");
       numbers[id] = load(t.type, memory[id], 0);
@@ -570,8 +466,9 @@ FACULA_EMULATED cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t desc
   if (const StepKind* kind = kind_of(d->type)) why = check_kind(*d, *kind);
   if (why.empty()) why = check_parts(*d);
   if (!why.empty()) return wrong(__func__, why);
-  if (d->problem && !in_one_layout(*d->problem)) return CUDNN_STATUS_NOT_SUPPORTED;
-  if (d->type == CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR && !d->problem && !d->graph) return CUDNN_STATUS_NOT_SUPPORTED;
+  if (d->convolution && !in_one_layout(*d->convolution)) return CUDNN_STATUS_NOT_SUPPORTED;
+  if (d->type == CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR && !d->convolution && !d->graph)
+    return CUDNN_STATUS_NOT_SUPPORTED;
   d->finished = true;
   return CUDNN_STATUS_SUCCESS;
 }
@@ -584,7 +481,7 @@ FACULA_EMULATED cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t 
   const auto give = [&](int64_t place, int engine, cudnnBackendDescriptorType_t type) {
     Descriptor* to = descriptor_of(static_cast<cudnnBackendDescriptor_t*>(values)[place]);
     if (!to || to->type != type) return false;
-    to->problem = d->problem;
+    to->convolution = d->convolution;
     to->graph = d->graph;
     to->engine = engine;
     return to->finished = true;
@@ -605,7 +502,7 @@ FACULA_EMULATED cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t 
                                                                : wrong(__func__, "not an engine");
   }
   if (name == CUDNN_ATTR_ENGINE_NUMERICAL_NOTE && d->type == CUDNN_BACKEND_ENGINE_DESCRIPTOR) {
-    const auto notes = d->graph ? notes_of(*d->graph) : notes_of(d->engine, *d->problem);
+    const auto notes = d->graph ? notes_of(*d->graph) : notes_of(d->engine, *d->convolution);
     *count = std::ssize(notes);
     std::copy_n(notes.begin(), std::min(requested, *count), static_cast<cudnnBackendNumericalNote_t*>(values));
     return CUDNN_STATUS_SUCCESS;
@@ -621,7 +518,7 @@ FACULA_EMULATED cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t 
 FACULA_EMULATED cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t plan,
                                                   cudnnBackendDescriptor_t variant) {
   const Descriptor *d = descriptor_of(plan), *pack = descriptor_of(variant);
-  if (!handle || !d || !pack || !d->finished || !pack->finished || (!d->problem && !d->graph))
+  if (!handle || !d || !pack || !d->finished || !pack->finished || (!d->convolution && !d->graph))
     return wrong(__func__, "a null pointer, or a descriptor that is not finalized");
   if (does_nothing()) return CUDNN_STATUS_SUCCESS;
   const auto ids = pack->all<int64_t>(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS);
@@ -632,7 +529,7 @@ FACULA_EMULATED cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBac
   if (needed && !is_readable(workspace, needed, 16)) return wrong(__func__, "the workspace is not in device memory");
   if (failures[d->engine]) return failures[d->engine];
   if (d->graph) return execute(*handle, d->graph, d->engine, ids, pointers);
-  const Problem& p = *d->problem;
+  const Convolution& p = *d->convolution;
   const void* data[3] = {};
   const Tensor* tensors[] = {&p.x, &p.w, &p.y};
   for (int i = 0; i < 3; ++i) {
@@ -648,7 +545,7 @@ FACULA_EMULATED cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBac
            " dims=" + std::to_string(p.x.sizes.size()) + " groups=" + std::to_string(p.x.sizes[1] / p.w.sizes[1]) +
            " channels_last=" + std::to_string(p.channels_last));
   const Addresses at{data[0], data[1], data[2], needed ? workspace : nullptr};
-  return queue_loops(handle->stream, [problem = d->problem, at] { run(*problem, at); }) == CUDA_SUCCESS
+  return queue_loops(handle->stream, [convolution = d->convolution, at] { run(*convolution, at); }) == CUDA_SUCCESS
              ? CUDNN_STATUS_SUCCESS
              : CUDNN_STATUS_EXECUTION_FAILED;
 }

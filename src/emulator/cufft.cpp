@@ -30,7 +30,7 @@ struct Side {
   bool halved;  // along the last dimension
 };
 
-struct Plan {
+struct FftPlan {
   bool is_made = false, allocates = true;
   int rank = 0;
   long long sizes[kMostRank]{}, batch = 0;
@@ -40,13 +40,13 @@ struct Plan {
   CUstream stream = nullptr;
 };
 
-struct Plans {
+struct FftPlans {
   std::mutex mutex;
-  std::map<cufftHandle, Plan> all;
+  std::map<cufftHandle, FftPlan> all;
   cufftHandle last = 0;
 };
-Plans& plans() {
-  static Plans& p = *new Plans;
+FftPlans& plans() {
+  static FftPlans& p = *new FftPlans;
   return p;
 }
 
@@ -57,7 +57,7 @@ cufftResult wrong(const char* call, const std::string& why, cufftResult status =
 /// Changes a plan, if there is one of that number.
 template <class Change>
 cufftResult with_plan(cufftHandle handle, const char* call, Change change) {
-  Plans& p = plans();
+  FftPlans& p = plans();
   std::lock_guard<std::mutex> guard(p.mutex);
   const auto found = p.all.find(handle);
   if (found == p.all.end()) return wrong(call, "a plan that there is not", CUFFT_INVALID_PLAN);
@@ -89,19 +89,19 @@ bool is_supported(const Types& t) {
 }
 
 /// How many points there are in memory along a dimension.
-long long points(const Plan& p, const Side& s, int d) {
+long long points(const FftPlan& p, const Side& s, int d) {
   return s.halved && d == p.rank - 1 ? p.sizes[d] / 2 + 1 : p.sizes[d];
 }
 
 /// From the first point of a transform to its last one.
-long long extent(const Plan& p, const Side& s) {
+long long extent(const FftPlan& p, const Side& s) {
   long long at = 0;
   for (int d = 0; d < p.rank; ++d) at = (d ? at * s.sizes[d] : 0) + points(p, s, d) - 1;
   return at * s.stride;
 }
 
 /// Why a side's layout is none; empty where it is one.
-std::string mismatch(const Plan& p, const Side& s) {
+std::string mismatch(const FftPlan& p, const Side& s) {
   if (s.stride < 1 || s.distance < 1) return "a stride or a distance below one";
   std::vector<std::pair<long long, long long>> ways;  // from one element to the next, and how many
   if (p.batch > 1) ways.emplace_back(s.distance, p.batch);
@@ -119,7 +119,7 @@ std::string mismatch(const Plan& p, const Side& s) {
   return {};
 }
 
-int64_t bytes_of(const Plan& p, const Side& s) {
+int64_t bytes_of(const FftPlan& p, const Side& s) {
   return ((p.batch - 1) * s.distance + extent(p, s) + 1) * item_size(s.type);
 }
 
@@ -172,7 +172,7 @@ void store(void* data, cudaDataType type, long long i, Number value) {
 
 /// Calls each(point in the order of all points, element in memory, place along the last dimension).
 template <class Each>
-void for_points(const Plan& p, const Side& s, long long b, Each each) {
+void for_points(const FftPlan& p, const Side& s, long long b, Each each) {
   long long sizes[kMostRank] = {1, 1, 1}, rows[kMostRank] = {1, 1, 1}, all[kMostRank] = {1, 1, 1};
   for (int d = 0; d < p.rank; ++d) {
     const int to = kMostRank - p.rank + d;
@@ -186,7 +186,7 @@ void for_points(const Plan& p, const Side& s, long long b, Each each) {
         each((x * all[1] + y) * all[2] + z, b * s.distance + ((x * rows[1] + y) * rows[2] + z) * s.stride, z);
 }
 
-void transform_dims(const Plan& p, std::vector<Number>& all, double sign, int begin, int end) {
+void transform_dims(const FftPlan& p, std::vector<Number>& all, double sign, int begin, int end) {
   for (int d = begin; d < end; ++d) {
     const long long n = p.sizes[d];
     long long inner = 1;
@@ -201,7 +201,7 @@ void transform_dims(const Plan& p, std::vector<Number>& all, double sign, int be
 }
 
 /// Half of the points becomes all of them; NaN where those are not real that stand for themselves.
-void complete_half(const Plan& p, std::vector<Number>& all) {
+void complete_half(const FftPlan& p, std::vector<Number>& all) {
   const long long n = p.sizes[p.rank - 1];
   for (size_t row = 0; row < all.size(); row += static_cast<size_t>(n)) {
     Number* line = all.data() + row;
@@ -211,7 +211,7 @@ void complete_half(const Plan& p, std::vector<Number>& all) {
   }
 }
 
-void run(const Plan& p, void* in, void* out, int direction) {
+void run(const FftPlan& p, void* in, void* out, int direction) {
   if (p.work) std::memset(p.work, 0xab, p.work_bytes);
   long long total = 1;
   for (int d = 0; d < p.rank; ++d) total *= p.sizes[d];
@@ -234,7 +234,7 @@ void run(const Plan& p, void* in, void* out, int direction) {
   }
 }
 
-std::string text_of(const Plan& p) {
+std::string text_of(const FftPlan& p) {
   std::string text = "cufftXtExec";
   const auto add = [&](const char* name, long long value) {
     text += std::string(" ") + name + "=" + std::to_string(value);
@@ -249,32 +249,32 @@ std::string text_of(const Plan& p) {
 
 FACULA_EMULATED cufftResult cufftCreate(cufftHandle* plan) {
   if (!plan) return wrong(__func__, "a null pointer");
-  Plans& p = plans();
+  FftPlans& p = plans();
   std::lock_guard<std::mutex> guard(p.mutex);
   *plan = ++p.last;
   p.all[*plan] = {};
   return CUFFT_SUCCESS;
 }
 FACULA_EMULATED cufftResult cufftDestroy(cufftHandle plan) {
-  Plans& p = plans();
+  FftPlans& p = plans();
   std::lock_guard<std::mutex> guard(p.mutex);
   return p.all.erase(plan) ? CUFFT_SUCCESS : wrong(__func__, "a plan that there is not", CUFFT_INVALID_PLAN);
 }
 FACULA_EMULATED cufftResult cufftSetAutoAllocation(cufftHandle plan, int allocate) {
-  return with_plan(plan, __func__, [&](Plan& p) {
+  return with_plan(plan, __func__, [&](FftPlan& p) {
     if (p.is_made) return wrong("cufftSetAutoAllocation", "a plan that was made already");
     p.allocates = allocate;
     return CUFFT_SUCCESS;
   });
 }
 FACULA_EMULATED cufftResult cufftSetWorkArea(cufftHandle plan, void* memory) {
-  return with_plan(plan, __func__, [&](Plan& p) {
+  return with_plan(plan, __func__, [&](FftPlan& p) {
     p.work = memory;
     return CUFFT_SUCCESS;
   });
 }
 FACULA_EMULATED cufftResult cufftSetStream(cufftHandle plan, CUstream stream) {
-  return with_plan(plan, __func__, [&](Plan& p) {
+  return with_plan(plan, __func__, [&](FftPlan& p) {
     p.stream = stream;
     return CUFFT_SUCCESS;
   });
@@ -286,7 +286,7 @@ FACULA_EMULATED cufftResult cufftXtMakePlanMany(cufftHandle plan, int rank, long
                                                 cudaDataType out_type, long long batch, size_t* work_bytes,
                                                 cudaDataType compute_type) {
   const char* call = __func__;
-  return with_plan(plan, call, [&](Plan& p) {
+  return with_plan(plan, call, [&](FftPlan& p) {
     if (p.is_made) return wrong(call, "a plan that was made already", CUFFT_INVALID_PLAN);
     if (p.allocates) return wrong(call, "a plan that would allocate its workspace itself");
     if (!sizes || !in_sizes || !out_sizes || !work_bytes) return wrong(call, "a null pointer");
@@ -319,7 +319,7 @@ FACULA_EMULATED cufftResult cufftXtMakePlanMany(cufftHandle plan, int rank, long
 
 FACULA_EMULATED cufftResult cufftXtExec(cufftHandle plan, void* in, void* out, int direction) {
   const char* call = __func__;
-  return with_plan(plan, call, [&](Plan& p) {
+  return with_plan(plan, call, [&](FftPlan& p) {
     if (!p.is_made) return wrong(call, "a plan that was not made", CUFFT_INVALID_PLAN);
     if (does_nothing()) return CUFFT_SUCCESS;
     if (direction != CUFFT_FORWARD && direction != CUFFT_INVERSE) return wrong(call, "a direction that is none");

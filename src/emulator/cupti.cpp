@@ -1,5 +1,5 @@
 // CUPTI for the emulated device: calls that queue work, kernels, copies and fills become records, which lie in the
-// buffers of who asks for them. Records come only with a flush, or with a full buffer; its clock is not the host's
+// buffers of its user. Records come only with a flush, or with a full buffer; its clock is not the host's
 // monotonic one; and buffers are small. FACULA_EMULATED_CUPTI says what goes wrong: `denied`, `held` (by another
 // profiler), or `lossy` (there is no room for every fourth record). facula_emulated_cupti() shows tests what is open.
 #include <time.h>

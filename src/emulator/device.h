@@ -156,12 +156,12 @@ class Atomic {
  public:
   template <class T>
   explicit Atomic(T* word) : word_(word), bytes_(sizeof(T)) {
-    tell(false);
+    notify(false);
   }
-  ~Atomic() { tell(true); }
+  ~Atomic() { notify(true); }
 
  private:
-  void tell(bool is_done) const {
+  void notify(bool is_done) const {
     if (facula_emulated_state()->views) facula_emulated_atomic(word_, bytes_, is_done);
   }
   void* word_;

@@ -63,7 +63,7 @@ CUresult queue_copy(void* to, const void* from, const What& what, CUstream strea
 }
 
 /// Memory of the host that cuMemHostAlloc gave.
-class Pinned {
+class PinnedRanges {
  public:
   void add(void* memory, size_t bytes) {
     std::lock_guard<std::mutex> guard(mutex_);
@@ -84,7 +84,7 @@ class Pinned {
   std::mutex mutex_;
   std::map<const char*, size_t> blocks_;
 };
-Pinned& pinned = *new Pinned;
+PinnedRanges& pinned = *new PinnedRanges;
 
 /// Of memory of the host, as CUPTI numbers it.
 int host_kind(const void* memory) {
@@ -385,7 +385,7 @@ CUresult facula::emulator::queue_loops(CUstream stream, std::function<void()> lo
   return queue(stream, [loops = std::move(loops)](BlockRunner&) { loops(); }, {"library", What::Kind::Kernel});
 }
 
-// There is no profiler that could be told.
+// There is no profiler to notify.
 API CUresult cuProfilerStart() { return CUDA_SUCCESS; }
 API CUresult cuProfilerStop() { return CUDA_SUCCESS; }
 

@@ -83,7 +83,7 @@ CUresult record(const std::shared_ptr<Event>& event, const StreamPointer& stream
     event->changed.notify_all();
   };
   stream->push(reach, "event");
-  if (event->shared && settings().mode == Mode::Lazy) stream->synchronize();  // the one that waits cannot ask for it
+  if (event->shared && settings().mode == Mode::Lazy) stream->synchronize();  // the one that waits cannot request it
   return sticky_error;
 }
 
@@ -127,10 +127,10 @@ bool time_of(Event& event, double* time) {
 
 /// What an event's handle holds.
 struct SharedHandle {
-  char mark[8];
+  char magic[8];
   int process, file;
 };
-constexpr char kEventMark[8] = "FEEVENT", kMemoryMark[8] = "FEMEMOR";
+constexpr char kEventMagic[8] = "FEEVENT", kMemoryMagic[8] = "FEMEMOR";
 
 CUresult map_shared(Event& event) {
   void* at = mmap(nullptr, sizeof(SharedEvent), PROT_READ | PROT_WRITE, MAP_SHARED, event.file, 0);
@@ -200,7 +200,7 @@ API CUresult cuIpcGetEventHandle(CUipcEventHandle* handle, CUevent event) {
   if (!e) return CUDA_ERROR_INVALID_HANDLE;
   if (!e->shared) return CUDA_ERROR_INVALID_VALUE;
   SharedHandle made{{}, getpid(), e->file};
-  std::memcpy(made.mark, kEventMark, sizeof made.mark);
+  std::memcpy(made.magic, kEventMagic, sizeof made.magic);
   *handle = {};
   std::memcpy(handle->reserved, &made, sizeof made);
   return CUDA_SUCCESS;
@@ -208,7 +208,7 @@ API CUresult cuIpcGetEventHandle(CUipcEventHandle* handle, CUevent event) {
 API CUresult cuIpcOpenEventHandle(CUevent* event, CUipcEventHandle handle) {
   SharedHandle given;
   std::memcpy(&given, handle.reserved, sizeof given);
-  if (std::memcmp(given.mark, kEventMark, sizeof given.mark) != 0) return CUDA_ERROR_INVALID_VALUE;
+  if (std::memcmp(given.magic, kEventMagic, sizeof given.magic) != 0) return CUDA_ERROR_INVALID_VALUE;
   const std::string path = "/proc/" + std::to_string(given.process) + "/fd/" + std::to_string(given.file);
   auto made = std::make_shared<Event>();
   made->file = open(path.c_str(), O_RDWR | O_CLOEXEC);
@@ -220,7 +220,7 @@ API CUresult cuIpcOpenEventHandle(CUevent* event, CUipcEventHandle handle) {
 
 namespace {
 struct MemoryHandle {
-  char mark[8];
+  char magic[8];
   SharedMemory memory;
 };
 static_assert(sizeof(MemoryHandle) <= sizeof(CUipcMemHandle));
@@ -229,7 +229,7 @@ static_assert(sizeof(MemoryHandle) <= sizeof(CUipcMemHandle));
 API CUresult cuIpcGetMemHandle(CUipcMemHandle* handle, CUdeviceptr memory) {
   MemoryHandle made{};
   if (!find_allocation(memory, &made.memory)) return CUDA_ERROR_INVALID_VALUE;
-  std::memcpy(made.mark, kMemoryMark, sizeof made.mark);
+  std::memcpy(made.magic, kMemoryMagic, sizeof made.magic);
   *handle = {};
   std::memcpy(handle->reserved, &made, sizeof made);
   return CUDA_SUCCESS;
@@ -238,7 +238,7 @@ API CUresult cuIpcOpenMemHandle_v2(CUdeviceptr* memory, CUipcMemHandle handle, u
   if (const CUresult refused = refuse_while_capturing(); refused != CUDA_SUCCESS) return refused;
   MemoryHandle given;
   std::memcpy(&given, handle.reserved, sizeof given);
-  if (std::memcmp(given.mark, kMemoryMark, sizeof given.mark) != 0) return CUDA_ERROR_INVALID_VALUE;
+  if (std::memcmp(given.magic, kMemoryMagic, sizeof given.magic) != 0) return CUDA_ERROR_INVALID_VALUE;
   return import_memory(memory, given.memory);
 }
 API CUresult cuIpcCloseMemHandle(CUdeviceptr memory) { return close_import(memory); }

@@ -37,7 +37,7 @@ bool is_readable(const void* p, int64_t bytes, int64_t alignment) {
 
 }  // namespace facula::emulator
 
-/// What the stand-ins were asked for since the last call, a request a line; the text is good until the next call.
+/// What was requested of the stand-ins since the last call, a request a line; the text is good until the next call.
 FACULA_EMULATED const char* facula_emulated_requests() {
   auto& m = facula::emulator::memory();
   std::lock_guard<std::mutex> guard(m.mutex);

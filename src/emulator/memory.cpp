@@ -45,10 +45,10 @@ struct Foreign {
 };
 /// What is in a file that cuMemExportToShareableHandle makes.
 struct Exported {
-  char mark[8];
+  char magic[8];
   SharedMemory memory;
 };
-constexpr char kExportMark[8] = "FEEXPOR";
+constexpr char kExportMagic[8] = "FEEXPOR";
 constexpr CUmemGenericAllocationHandle kFirstForeign = CUmemGenericAllocationHandle{1} << 62;
 
 void watch_accesses();
@@ -460,7 +460,7 @@ API CUresult cuMemExportToShareableHandle(void* shared, CUmemGenericAllocationHa
   if (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR || taken == a.taken.end() || !taken->second.is_shareable)
     return CUDA_ERROR_INVALID_VALUE;
   Exported made{{}, {getpid(), a.file, taken->first, taken->second.bytes}};
-  std::memcpy(made.mark, kExportMark, sizeof made.mark);
+  std::memcpy(made.magic, kExportMagic, sizeof made.magic);
   const int file = memfd_create("facula_export", MFD_CLOEXEC);
   if (file < 0 || pwrite(file, &made, sizeof made, 0) != sizeof made) return CUDA_ERROR_OUT_OF_MEMORY;
   *static_cast<int*>(shared) = file;
@@ -472,7 +472,7 @@ API CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* memory
   Exported given{};
   const int file = static_cast<int>(reinterpret_cast<intptr_t>(shared));
   if (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR || pread(file, &given, sizeof given, 0) != sizeof given ||
-      std::memcmp(given.mark, kExportMark, sizeof given.mark) != 0)
+      std::memcmp(given.magic, kExportMagic, sizeof given.magic) != 0)
     return CUDA_ERROR_INVALID_VALUE;
   const SharedMemory& m = given.memory;
   const std::string path = "/proc/" + std::to_string(m.process) + "/fd/" + std::to_string(m.file);

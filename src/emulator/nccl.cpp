@@ -1,6 +1,6 @@
 // A stand-in for NCCL: what a program calls. It checks arguments, membership, devices and the states of non-blocking
 // communicators as NCCL's documentation states them, where it is stricter: one stream for a communicator. The first
-// operation of a communicator is held back until ncclCommGetAsyncError has been asked twice, as the library may take
+// operation of a communicator is held back until ncclCommGetAsyncError was called twice, as the library may take
 // time to connect: events that were recorded too early, and calls in between, show.
 #include "emulator/nccl.h"
 
@@ -28,9 +28,9 @@ using CommPointer = std::shared_ptr<Comm>;
 auto& comms = *new Handles<ncclComm_t, Comm>;
 
 constexpr int kVersion = 22809, kLooks = 2;
-constexpr char kMark[8] = "FENCCL1";
+constexpr char kMagic[8] = "FENCCL1";
 struct Id {
-  char mark[8];
+  char magic[8];
   FileName table;
 };
 static_assert(sizeof(Id) <= sizeof(ncclUniqueId));
@@ -222,7 +222,7 @@ FACULA_EMULATED ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
   if (!id) return wrong(__func__, "a null pointer");
   Id made{{}, {getpid(), make_table()}};
   if (made.table.file < 0) return ncclSystemError;
-  std::memcpy(made.mark, kMark, sizeof made.mark);
+  std::memcpy(made.magic, kMagic, sizeof made.magic);
   *id = {};
   std::memcpy(id->internal, &made, sizeof made);
   return ncclSuccess;
@@ -235,7 +235,7 @@ FACULA_EMULATED ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int size, 
   if (!comm || size < 1 || size > kMostRanks || rank < 0 || rank >= size)
     return wrong(__func__, "a rank, or a number of ranks, that cannot be");
   if (const auto why = misuse_of(config)) return wrong(__func__, *why);
-  if (std::memcmp(given.mark, kMark, sizeof given.mark) != 0) return wrong(__func__, "an id that was not made here");
+  if (std::memcmp(given.magic, kMagic, sizeof given.magic) != 0) return wrong(__func__, "an id that was not made here");
   auto made = std::make_shared<Comm>();
   made->rank = rank, made->size = size, made->device = current_device;
   if (!made->join(given.table))

@@ -1,4 +1,4 @@
-// What kernels/mma.cuh asks of the emulated device: products of small matrices by a warp, and loads of matrices from
+// What kernels/mma.cuh needs of the emulated device: products of small matrices by a warp, and loads of matrices from
 // shared memory. Which lane has which element is as the manual of PTX says (mma.m16n8k16, mma.m16n8k8, ldmatrix).
 #include <atomic>
 #include <bit>
@@ -63,7 +63,7 @@ void multiply(void** lanes) {
   }
 }
 
-struct Rows {
+struct MatrixRow {
   const char* row;
   unsigned* words;
 };
@@ -75,7 +75,7 @@ void load_matrices(void** lanes) {
     uint16_t elements[8][8];
     unsigned banks = 0;
     for (int r = 0; r < 8; ++r) {
-      const char* row = static_cast<const Rows*>(lanes[8 * m + r])->row;
+      const char* row = static_cast<const MatrixRow*>(lanes[8 * m + r])->row;
       banks |= 1U << reinterpret_cast<uintptr_t>(row) / 16 % 8;
       std::memcpy(elements[r], row, sizeof elements[r]);
     }
@@ -83,7 +83,7 @@ void load_matrices(void** lanes) {
     for (int l = 0; l < 32; ++l) {
       const int r = l / 4, c = l % 4 * 2;
       const auto element = [&](int column) { return kTransposed ? elements[column][r] : elements[r][column]; };
-      static_cast<Rows*>(lanes[l])->words[m] = element(c) | static_cast<unsigned>(element(c + 1)) << 16;
+      static_cast<MatrixRow*>(lanes[l])->words[m] = element(c) | static_cast<unsigned>(element(c + 1)) << 16;
     }
   }
 }
@@ -104,7 +104,7 @@ FACULA_EMULATED void facula_emulated_multiply(FaculaEmulatedElements elements, f
 
 FACULA_EMULATED void facula_emulated_load_matrices(unsigned* words, const void* row, int transposed) {
   facula_emulated_check_shared(row);
-  Rows mine{static_cast<const char*>(row), words};
+  MatrixRow mine{static_cast<const char*>(row), words};
   facula_emulated_collective(kAllLanes, &mine, transposed ? load_matrices<true> : load_matrices<false>);
 }
 

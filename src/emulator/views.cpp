@@ -81,15 +81,15 @@ void Views::end_atomic(void* word, size_t bytes) {
 void Views::end_block() {
   for (View& v : views_)
     each_difference(v.memory, v.seen.data(), v.bytes, [&](size_t at, size_t bytes) {
-      kept_.push_back({v.memory + at, {v.memory + at, v.memory + at + bytes}});
+      orphans_.push_back({v.memory + at, {v.memory + at, v.memory + at + bytes}});
     });
 }
 
 void Views::end_kernel() {
   for (View& v : views_) std::memcpy(v.memory, v.given.data(), v.bytes);
-  for (const Kept& kept : kept_) std::copy(kept.bytes.begin(), kept.bytes.end(), kept.to);
+  for (const Orphan& orphan : orphans_) std::copy(orphan.bytes.begin(), orphan.bytes.end(), orphan.to);
   views_.clear();
-  kept_.clear();
+  orphans_.clear();
   turn_.unlock();
 }
 

@@ -36,15 +36,15 @@ class Views {
     std::vector<char> given;   // by fences and atomic functions
     std::vector<char> seen;    // by the block, when it last looked
   };
-  struct Kept {
+  struct Orphan {
     char* to;
     std::vector<char> bytes;
   };
   View* view_of(const void* word);
 
   std::vector<View> views_;
-  std::vector<Kept> kept_;   // what blocks that have ended gave to nobody
-  bool has_looked_ = false;  // the running block, by an atomic function
+  std::vector<Orphan> orphans_;  // what blocks that have ended gave to nobody
+  bool has_looked_ = false;      // the running block, by an atomic function
   std::unique_lock<std::mutex> turn_;
 };
 

@@ -1,4 +1,4 @@
-// Blocks are multiples of a page's 64th, kept in lists by size; nothing is merged, as a test run is short. What the
+// Blocks are multiples of a page's 64th, in lists by size; nothing is merged, as a test run is short. What the
 // allocator knows lies outside of the arena. A released block is filled with 0xa5 when the arena is next open, so that
 // use after release shows as wrong numbers.
 #include "guard/arena.h"

@@ -51,7 +51,7 @@ FACULA_FN float exp_normal(float x) {
 /// ends at a time: what follows waits for it.
 FACULA_FN float exp_nonpositive(float x, float scale = 1.0f) {
   if constexpr (for_device) return device::exp(x) * scale;
-  constexpr float to_raised_integer = float_to_integer + 191.0f;  // the biased power, kept normal, 2^64 too large
+  constexpr float to_raised_integer = float_to_integer + 191.0f;  // the biased power, normal, 2^64 too large
   x = x < -104.0f ? -104.0f : x;
   const float shifted = mul_add(x, 1.44269504f, to_raised_integer);
   const float n = shifted - to_raised_integer;

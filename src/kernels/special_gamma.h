@@ -146,7 +146,7 @@ FACULA_RARE double gamma_density(double a, double x) {
   else return exp(a * log(x) - x - lgamma(a + 1));
 }
 
-/// The lower function by its power series; best for x < a + 1. The sum is kept as one fraction, and looked at every
+/// The lower function by its power series; best for x < a + 1. The sum is one fraction, and looked at every
 /// few terms: divisions and branches that turn out differently are what terms would take.
 template <class T>
 FACULA_RARE double igamma_series(double a, double x) {

@@ -193,8 +193,8 @@ Tensor convolution_weight(const Tensor& output, const Tensor& input, IntList wei
   bool fits = output.dtype() == input.dtype() && output.sizes().size() == sizes.size();
   for (size_t d = 0; fits && d < sizes.size(); ++d)
     fits = d < 2 ? output.sizes()[d] == sizes[d] : output.sizes()[d] <= sizes[d];
-  FACULA_CHECK(fits, ErrorKind::Runtime, a.op, ": a gradient of shape ", sizes, " of ", input.dtype(), ", got ",
-               output.sizes(), " of ", output.dtype());
+  FACULA_CHECK(fits, ErrorKind::Runtime, a.op, ": expected a gradient of shape ", sizes, " of ", input.dtype(),
+               ", got ", output.sizes(), " of ", output.dtype());
   MemoryFormat format = format_of(input, output);
   convolution_kernel(input.device(), ConvMap::Weight, as_contiguous(output, format), as_contiguous(input, format),
                      result, Tensor(), geometry);

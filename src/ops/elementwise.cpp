@@ -50,8 +50,8 @@ void check_quotient(const ElementwiseOp& op, const Operand& above, const Operand
 void check_degree(const ElementwiseOp& op, const Operand& degree) {
   if (!degree.is_tensor()) {
     const double number = degree.scalar().to_double();  // what no integer can hold counts as negative
-    FACULA_CHECK(!(number > kMostDegree && number < 0x1p63), ErrorKind::Runtime, op.name, ": a degree of at most ",
-                 static_cast<int64_t>(kMostDegree), ", got ", degree.scalar());
+    FACULA_CHECK(!(number > kMostDegree && number < 0x1p63), ErrorKind::Runtime, op.name,
+                 ": expected a degree of at most ", static_cast<int64_t>(kMostDegree), ", got ", degree.scalar());
     return;
   }
   check_values(degree.tensor(), {Holds::Degree, ErrorKind::Runtime, op.name, "degrees of at most 16777216"});
@@ -88,8 +88,8 @@ Device common_device(const ElementwiseOp& op, const Operand* inputs, int count) 
     Device here = t->storage->device;
     bool scalar = here.is_cpu() && t->ndim == 0;
     FACULA_CHECK(!found || here == device || scalar || only_scalars, ErrorKind::Runtime, op.name,
-                 ": all tensors must be on one device, got argument ", first + 1, " on ", device, " and argument ",
-                 i + 1, " on ", here);
+                 ": all tensors must be on the same device (to(device) moves them), got argument ", first + 1, " on ",
+                 device, " and argument ", i + 1, " on ", here);
     if (!found || only_scalars) device = here, first = i;
     only_scalars = (!found || only_scalars) && scalar;
     found = true;
@@ -116,8 +116,8 @@ Dims result_strides(const Operand* inputs, int count, IntList shape) {
 void prepare_given(const ElementwiseOp& op, const Tensor& given, IntList shape, DType result, Device device,
                    bool in_place, const Operand* inputs, int count) {
   if (in_place) {
-    FACULA_CHECK(given.sizes() == shape, ErrorKind::Runtime, op.name, "_: the result has shape ", shape,
-                 " and does not fit in place into shape ", given.sizes());
+    FACULA_CHECK(given.sizes() == shape, ErrorKind::Runtime, op.name, "_: the result must fit in place into shape ",
+                 given.sizes(), ", got ", shape);
   }
   bool fits = op.exact_out && !in_place ? result == given.dtype() : can_cast(result, given.dtype());
   FACULA_CHECK(fits, ErrorKind::Runtime, op.name, ": the result cannot be written into the tensor, since result type ",

@@ -1,11 +1,11 @@
 // What most operands of element-wise ops are, found out once for all ways in which a call is computed:
 //
-//     same operands: tensors of one dtype, shape and device,    little, on the CPU     the loop is called once
-//     all dense, beside numbers that leave the dtype            on another device      a plan of one row
-//     as it is; a condition is a dense Bool tensor              much, on the CPU       a plan, whose strides are known
+//     same operands: tensors of one dtype, shape and     little, on the CPU   the loop is called once
+//     device, all dense, beside numbers that leave the   on another device    a plan of one row
+//     dtype as it is; a condition is a dense Bool tensor much, on the CPU     a plan, whose strides are known
 //
-//     others                                                    little, on the CPU     laid out, then the loop (small_call())
-//                                                               else                   a plan: promoted, broadcast, ordered
+//     others                                             little, on the CPU   laid out, then the loop (small_call())
+//                                                        else                 a plan: promoted, broadcast, ordered
 //
 // unary() and binary() try the first of these before they call elementwise().
 #pragma once

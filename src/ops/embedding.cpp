@@ -58,7 +58,8 @@ std::tuple<Tensor, Tensor> _bag_members(const Tensor& indices, const Tensor& off
                                         int64_t padding) {
   FACULA_CHECK(indices.dtype() == DType::Int64 && offsets.dtype() == DType::Int64 && indices.dim() == 1 &&
                    offsets.dim() == 1 && bags >= 0 && bags <= offsets.numel(),
-               ErrorKind::Runtime, "_bag_members: two int64 vectors and at most as many bags as offsets, got shapes ",
+               ErrorKind::Runtime,
+               "embedding_bag: expected two int64 vectors and at most as many bags as offsets, got shapes ",
                indices.sizes(), " and ", offsets.sizes(), " and ", bags, " bags");
   Tensor bag_of = facula::empty(indices.sizes(), DType::Int64, indices.device());
   Tensor sizes = facula::empty({bags}, DType::Int64, indices.device());
@@ -71,11 +72,12 @@ Tensor _bag_sum(const Tensor& weight, const Tensor& indices, const Tensor& bag_o
                 int64_t bags, int64_t padding, bool) {
   FACULA_CHECK(weight.dim() == 2 && is_floating(weight.dtype()) && indices.dtype() == DType::Int64 &&
                    bag_of.dtype() == DType::Int64 && indices.numel() == bag_of.numel() && bags >= 0,
-               ErrorKind::Runtime, "_bag_sum: a floating-point matrix and two int64 vectors of one length, got shapes ",
+               ErrorKind::Runtime,
+               "embedding_bag: a floating-point matrix and two int64 vectors of one length, got shapes ",
                weight.sizes(), ", ", indices.sizes(), " and ", bag_of.sizes());
   FACULA_CHECK(!per_sample_weights.defined() ||
                    (per_sample_weights.numel() == indices.numel() && per_sample_weights.dtype() == weight.dtype()),
-               ErrorKind::Runtime, "_bag_sum: one weight of the table's dtype per index, got shape ",
+               ErrorKind::Runtime, "embedding_bag: expected one weight of the table's dtype per index, got shape ",
                per_sample_weights.defined() ? per_sample_weights.sizes() : IntList());
   Tensor result = facula::empty({bags, weight.size(1)}, weight.dtype(), weight.device());
   if (result.is_meta()) return result;
@@ -88,7 +90,7 @@ Tensor _bag_sum(const Tensor& weight, const Tensor& indices, const Tensor& bag_o
 Tensor _bag_argmax(const Tensor& weight, const Tensor& indices, const Tensor& bag_of, int64_t bags, int64_t padding) {
   FACULA_CHECK(weight.dim() == 2 && indices.dtype() == DType::Int64 && bag_of.dtype() == DType::Int64 &&
                    indices.numel() == bag_of.numel() && bags >= 0,
-               ErrorKind::Runtime, "_bag_argmax: a matrix and two int64 vectors of one length, got shapes ",
+               ErrorKind::Runtime, "embedding_bag: a matrix and two int64 vectors of one length, got shapes ",
                weight.sizes(), ", ", indices.sizes(), " and ", bag_of.sizes());
   int64_t width = weight.size(1);
   Tensor result = zeros({bags, width}, DType::Int64, weight.device(), {});

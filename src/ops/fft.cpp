@@ -36,7 +36,8 @@ void check_dtype(const Tensor& self, bool complex) {
 Tensor frequencies(int64_t count, std::optional<DType> dtype, std::optional<Device> device, const Out& out,
                    std::initializer_list<Progression> parts) {
   DType chosen = dtype.value_or(out.given() ? DType::Float64 : default_dtype());
-  FACULA_CHECK(is_inexact(chosen), ErrorKind::Runtime, "fft.fftfreq: a floating point or complex dtype, got ", chosen);
+  FACULA_CHECK(is_inexact(chosen), ErrorKind::Runtime, "fft.fftfreq: expected a floating point or complex dtype, got ",
+               chosen);
   return make_progressions(count, chosen, device.value_or(out.device_or(kCPU)), Out(), parts);
 }
 
@@ -54,8 +55,8 @@ Tensor _fft_r2c(const Tensor& self, IntList dim, double scale) {
   check_dtype(self, false);
   Dims sizes(self.sizes());
   int64_t& last = sizes[static_cast<size_t>(dim.back())];
-  FACULA_CHECK(last > 0, ErrorKind::Runtime, "fft: at least one element along dimension ", dim.back(), ", got shape ",
-               self.sizes());
+  FACULA_CHECK(last > 0, ErrorKind::Runtime, "fft: expected at least one element along dimension ", dim.back(),
+               ", got shape ", self.sizes());
   last = last / 2 + 1;
   return transformed(self, sizes, complex_dtype(self.dtype()), dim, FftKind::RealToHalf, scale);
 }

@@ -45,7 +45,7 @@ Tensor bincount(const Tensor& self, const Tensor& weights, int64_t minlength) {
     const int64_t least = amin(values, {}, false).item().to_int(), most = amax(values, {}, false).item().to_int();
     FACULA_CHECK(least >= 0, ErrorKind::Runtime, "bincount: a 1-d tensor of integers that are not negative, got ",
                  least);
-    FACULA_CHECK(most < INT64_MAX, ErrorKind::Runtime, "bincount: elements below ", INT64_MAX, ", got ", most);
+    FACULA_CHECK(most < INT64_MAX, ErrorKind::Runtime, "bincount: expected elements below ", INT64_MAX, ", got ", most);
     length = std::max(length, most + 1);
   }
   DType dtype = !weights.defined() ? DType::Int64 : weights.dtype() == DType::Float32 ? DType::Float32 : DType::Float64;
@@ -59,8 +59,8 @@ Tensor histc(const Tensor& self, int64_t bins, const Scalar& min, const Scalar& 
                "histc: not implemented for dtype ", self.dtype());
   FACULA_CHECK(bins > 0, ErrorKind::Runtime, "histc: bins must be positive, got ", bins);
   double low = min.to_double(), high = max.to_double();
-  FACULA_CHECK(std::isfinite(low) && std::isfinite(high), ErrorKind::Runtime, "histc: finite limits, got ", low,
-               " and ", high);
+  FACULA_CHECK(std::isfinite(low) && std::isfinite(high), ErrorKind::Runtime, "histc: expected finite limits, got ",
+               low, " and ", high);
   FACULA_CHECK(low <= high, ErrorKind::Runtime, "histc: max must not be less than min, got min ", low, " and max ",
                high);
   Tensor result = zeros({bins}, self.dtype(), self.device());
@@ -69,7 +69,7 @@ Tensor histc(const Tensor& self, int64_t bins, const Scalar& min, const Scalar& 
     low = amin(self, {}, false).item().to_double();
     high = amax(self, {}, false).item().to_double();
     FACULA_CHECK(std::isfinite(low) && std::isfinite(high), ErrorKind::Runtime,
-                 "histc: finite elements when min equals max, got the range ", low, " to ", high);
+                 "histc: expected finite elements when min equals max, got the range ", low, " to ", high);
   }
   if (low == high) {
     low -= 1;
@@ -90,8 +90,8 @@ Tensor _histogramdd(const Tensor& self, TensorList bins, const Tensor& weight, b
   FACULA_CHECK(self.dim() >= 2 && self.size(-1) == coordinates, ErrorKind::Runtime, op,
                ": one set of edges per coordinate, got ", bins.size(), " for shape ", self.sizes());
   const int64_t points = count_elements(self.sizes().slice(0, self.sizes().size() - 1), op);
-  FACULA_CHECK(weight.numel() == points, ErrorKind::Runtime, op, ": one weight per point, got shape ", weight.sizes(),
-               " for shape ", self.sizes());
+  FACULA_CHECK(weight.numel() == points, ErrorKind::Runtime, op, ": expected one weight per point, got shape ",
+               weight.sizes(), " for shape ", self.sizes());
   std::vector<Tensor> edges;
   Dims shape;
   for (const Tensor& b : bins) {
@@ -142,11 +142,11 @@ std::tuple<Tensor, Tensor, Tensor> distinct(const Tensor& self, bool runs, bool 
   Tensor line = make_view(values, {n}, {1}, 0, false);
   if (!with_inverse && !with_counts) {
     if (n == 0) return {contiguous_copy(line), none, none};
-    Tensor kept = runs ? facula::empty({n}, self.dtype(), self.device()) : contiguous_copy(line);
-    if (!runs) sort_kernel(self.device(), as_matrix(kept, 1, n), Tensor(), false);
-    const int64_t found = distinct_values_kernel(self.device(), kept, runs ? line : kept);
-    const bool most = found > n / 2;  // then what is left over is kept rather than the rest copied
-    return {most ? make_view(kept, {found}, {1}, 0, false) : beginning_of(kept, found), none, none};
+    Tensor values = runs ? facula::empty({n}, self.dtype(), self.device()) : contiguous_copy(line);
+    if (!runs) sort_kernel(self.device(), as_matrix(values, 1, n), Tensor(), false);
+    const int64_t found = distinct_values_kernel(self.device(), values, runs ? line : values);
+    const bool most = found > n / 2;  // then what is left over stays allocated rather than the rest copied
+    return {most ? make_view(values, {found}, {1}, 0, false) : beginning_of(values, found), none, none};
   }
   Tensor inverse = with_inverse ? facula::empty(self.sizes(), DType::Int64, self.device()) : Tensor();
   Groups groups(n, self.device());

@@ -31,8 +31,8 @@ std::vector<Tensor> without_masks(const Tensor& self, TensorList indices, const 
                  ": too many indices for tensor of dimension ", self.dim(), ", got a mask of ", t.dim());
     for (int64_t d = 0; d < t.dim(); ++d) {
       FACULA_CHECK(t.size(d) == self.size(static_cast<int64_t>(plain.size()) + d), ErrorKind::Index, op,
-                   ": the mask's shape ", t.sizes(), " does not match the indexed tensor of shape ", self.sizes(),
-                   " at dimension ", d);
+                   ": a mask must be as long as each dimension that it indexes, got a mask of shape ", t.sizes(),
+                   " for shape ", self.sizes(), " at dimension ", static_cast<int64_t>(plain.size()) + d);
     }
     Tensor positions = moved_to(self, nonzero(t), op, "indices");
     for (int64_t d = 0; d < t.dim(); ++d)

@@ -2,6 +2,7 @@
 // position.
 #include <cmath>
 
+#include "core/near_name.h"
 #include "ops/contiguous.h"
 #include "ops/index_support.h"
 #include "raw_elementwise.h"
@@ -92,8 +93,8 @@ void check_in_place(const Tensor& self, int64_t dim, std::initializer_list<const
 
 Combine combine_named(std::string_view reduce) {
   if (reduce == "add") return Combine::Add;
-  FACULA_CHECK(reduce == "multiply", ErrorKind::Runtime, "scatter: reduce must be 'add' or 'multiply', got '",
-               std::string(reduce), "'");
+  FACULA_CHECK(reduce == "multiply", ErrorKind::Runtime, "scatter: reduce must be ",
+               one_of({"add", "multiply"}, reduce));
   return Combine::Multiply;
 }
 
@@ -112,8 +113,9 @@ Reduction reduction_named(std::string_view name, const char* op, bool sum) {
   if (name == "mean") return {Combine::Add, true};
   if (name == "amax") return {Combine::Max, false, -INFINITY};
   if (name == "amin") return {Combine::Min, false, INFINITY};
-  throw_error(ErrorKind::Runtime, op, ": reduce must be ", sum ? "'sum', " : "",
-              "'prod', 'mean', 'amax' or 'amin', got '", std::string(name), "'");
+  throw_error(
+      ErrorKind::Runtime, op, ": reduce must be ",
+      sum ? one_of({"sum", "prod", "mean", "amax", "amin"}, name) : one_of({"prod", "mean", "amax", "amin"}, name));
 }
 
 Scalar identity_of(const Reduction& r, DType dtype) {
@@ -371,7 +373,7 @@ void index_fill_from(const Tensor& self, int64_t dim, const Tensor& index, const
 
 void index_fill_(const Tensor& self, int64_t dim, const Tensor& index, const Scalar& value) {
   FACULA_CHECK(!value.is_complex() || self.is_complex(), ErrorKind::Runtime,
-               "index_fill: a real number for a tensor of ", self.dtype(), ", got ", value);
+               "index_fill: expected a real number for a tensor of ", self.dtype(), ", got ", value);
   const Scalar number = number_in(value, self.dtype(), "index_fill");
   index_fill_from(self, dim, index, scalar_tensor(number, self.dtype(), self.device()));
 }

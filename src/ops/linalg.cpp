@@ -2,6 +2,7 @@
 #include "ops/linalg.h"
 
 #include "core/mode.h"
+#include "core/near_name.h"
 #include "ops/checks.h"
 #include "ops/contiguous.h"
 #include "ops/linalg_support.h"
@@ -19,7 +20,7 @@ std::tuple<Tensor, Tensor> linalg_cholesky_ex(const Tensor& self, bool upper, bo
   zero_triangle(factor, upper);
   if (check_errors)
     check_info("linalg.cholesky", info,
-               "the matrix is not positive-definite: its first leading minor that is not positive is of this order");
+               "the matrix is not positive-definite, got a leading minor that is not positive, of order");
   return {std::move(factor), std::move(info)};
 }
 
@@ -63,7 +64,7 @@ std::tuple<Tensor, Tensor> linalg_inv_ex(const Tensor& A, bool check_errors, con
   Tensor pivots = facula::empty(vector_sizes(A, A.size(-1)), DType::Int32, A.device());
   lu_kernel(A.device(), result, pivots, info);
   inverse_kernel(A.device(), result, pivots, info);
-  if (check_errors) check_info("linalg.inv", info, "the matrix is singular: there is a zero pivot at this position");
+  if (check_errors) check_info("linalg.inv", info, "the matrix is singular, got a zero pivot at position");
   return {std::move(result), std::move(info)};
 }
 
@@ -77,7 +78,7 @@ std::tuple<Tensor, Tensor, Tensor> linalg_lu_factor_ex(const Tensor& A, bool piv
   if (A.is_meta()) return {std::move(factors), std::move(pivots), std::move(info)};
   lu_kernel(A.device(), factors, pivots, info);
   if (check_errors)
-    check_info("linalg.lu_factor", info, "the factor U is singular: there is a zero at this position of its diagonal");
+    check_info("linalg.lu_factor", info, "the factor U is singular, got a zero on its diagonal at position");
   return {std::move(factors), std::move(pivots), std::move(info)};
 }
 
@@ -101,7 +102,7 @@ Tensor _lu_solve(const Tensor& LU, const Tensor& pivots, const Tensor& B, bool a
   need_dtype("linalg.lu_solve", "pivots", pivots, DType::Int32);
   const int64_t n = LU.size(-1);
   FACULA_CHECK(pivots.sizes() == LU.sizes().slice(0, LU.dim() - 1), ErrorKind::Runtime,
-               "linalg.lu_solve: one pivot per row, got shapes ", LU.sizes(), " and ", pivots.sizes());
+               "linalg.lu_solve: expected one pivot per row, got shapes ", LU.sizes(), " and ", pivots.sizes());
   FACULA_CHECK(B.dim() >= 2 && B.size(-2) == n, ErrorKind::Runtime, "linalg.lu_solve: the shapes do not fit, got ",
                LU.sizes(), " and ", B.sizes());
   Dims batch = broadcast(LU.sizes().slice(0, LU.dim() - 2), B.sizes().slice(0, B.dim() - 2), "linalg.lu_solve");
@@ -137,7 +138,7 @@ std::tuple<Tensor, Tensor> linalg_solve_ex(const Tensor& A, const Tensor& B, boo
   if (!A.is_meta()) {
     Tensor all = info_like(lu), pivots = facula::empty(vector_sizes(lu, A.size(-1)), DType::Int32, A.device());
     lu_kernel(A.device(), lu, pivots, all);
-    if (check_errors) check_info("linalg.solve", all, "the matrix is singular: there is a zero pivot at this position");
+    if (check_errors) check_info("linalg.solve", all, "the matrix is singular, got a zero pivot at position");
     lu_solve_kernel(A.device(), lu, pivots, x, 'N');
     if (x.is_complex()) fill_singular(x, all);
     info = all;
@@ -192,8 +193,8 @@ std::tuple<Tensor, Tensor> geqrf(const Tensor& self, const Out&, const Out&) {
 
 std::tuple<Tensor, Tensor> _linalg_qr(const Tensor& A, std::string_view mode) {
   check_matrix("linalg.qr", A);
-  FACULA_CHECK(mode == "reduced" || mode == "complete" || mode == "r", ErrorKind::Runtime,
-               "linalg.qr: mode is 'reduced', 'complete' or 'r', got '", mode, "'");
+  FACULA_CHECK(mode == "reduced" || mode == "complete" || mode == "r", ErrorKind::Runtime, "linalg.qr: mode must be ",
+               one_of({"reduced", "complete", "r"}, mode));
   int64_t m = A.size(-2), n = A.size(-1), k = std::min(m, n), columns = mode == "complete" ? m : k;
   auto [a, tau] = geqrf(A);
   Tensor q = mode == "r" ? facula::empty({0}, A.dtype(), A.device()) : empty_column_major(A, m, columns);
@@ -247,8 +248,9 @@ std::tuple<Tensor, Tensor, Tensor> _linalg_svd(const Tensor& A, bool full_matric
   } else {
     Tensor info = info_like(A);
     svd_kernel(A.device(), column_major(A), u, s, vh, info);
-    check_info("linalg.svd", info,
-               "the algorithm did not converge (the matrix may have infinite, NaN or ill-conditioned entries)");
+    check_info(
+        "linalg.svd", info,
+        "the algorithm did not converge (the matrix may have infinite, NaN or ill-conditioned entries), got the code");
   }
   return {compute_uv ? u : none, s, compute_uv ? vh : none};
 }
@@ -256,14 +258,15 @@ std::tuple<Tensor, Tensor, Tensor> _linalg_svd(const Tensor& A, bool full_matric
 std::tuple<Tensor, Tensor> _linalg_eigh(const Tensor& A, std::string_view UPLO, bool compute_v) {
   check_square("linalg.eigh", A);
   bool upper = UPLO == "U" || UPLO == "u";
-  FACULA_CHECK(upper || UPLO == "L" || UPLO == "l", ErrorKind::Runtime, "linalg.eigh: UPLO is 'L' or 'U', got '", UPLO,
-               "'");
+  FACULA_CHECK(upper || UPLO == "L" || UPLO == "l", ErrorKind::Runtime, "linalg.eigh: UPLO must be ",
+               one_of({"L", "U"}, UPLO));
   Tensor v = column_major(A), w = facula::empty(vector_sizes(A, A.size(-1)), real_dtype(A.dtype()), A.device());
   Tensor none = facula::empty({0}, A.dtype(), A.device());
   if (!A.is_meta() && A.numel()) {
     Tensor info = info_like(A);
     eigh_kernel(A.device(), v, w, info, upper, compute_v);
-    check_info("linalg.eigh", info, "the algorithm did not converge (the matrix may be ill-conditioned or not finite)");
+    check_info("linalg.eigh", info,
+               "the algorithm did not converge (the matrix may be ill-conditioned or not finite), got the code");
   }
   return {w, compute_v ? v : none};
 }
@@ -278,7 +281,7 @@ Tensor complex_values(const Tensor& self, Tensor* vectors) {
   check_values(self, {Holds::Finite, ErrorKind::Runtime, "linalg.eig", "finite elements"});
   Tensor info = info_like(self);
   eig_kernel(self.device(), column_major(self), w, vectors ? *vectors : Tensor(), info);
-  check_info("linalg.eig", info, "the algorithm did not converge");
+  check_info("linalg.eig", info, "the algorithm did not converge, got the code");
   return w;
 }
 }  // namespace
@@ -297,7 +300,7 @@ std::tuple<Tensor, Tensor, Tensor> linalg_ldl_factor_ex(const Tensor& self, bool
   Tensor pivots = facula::empty(vector_sizes(self, self.size(-1)), DType::Int32, self.device());
   if (self.is_meta()) return {std::move(factors), std::move(pivots), std::move(info)};
   ldl_kernel(self.device(), factors, pivots, info, hermitian);
-  if (check_errors) check_info("linalg.ldl_factor", info, "the factor D is singular: there is a zero at this position");
+  if (check_errors) check_info("linalg.ldl_factor", info, "the factor D is singular, got a zero at position");
   zero_triangle(factors, false);
   return {std::move(factors), std::move(pivots), std::move(info)};
 }
@@ -308,7 +311,7 @@ Tensor linalg_ldl_solve(const Tensor& LD, const Tensor& pivots, const Tensor& B,
   FACULA_CHECK(B.dim() >= 2 && B.size(-2) == LD.size(-1), ErrorKind::Runtime,
                "linalg.ldl_solve: the shapes do not fit, got ", LD.sizes(), " and ", B.sizes());
   FACULA_CHECK(pivots.sizes() == LD.sizes().slice(0, LD.dim() - 1), ErrorKind::Runtime,
-               "linalg.ldl_solve: one pivot per row, got shapes ", LD.sizes(), " and ", pivots.sizes());
+               "linalg.ldl_solve: expected one pivot per row, got shapes ", LD.sizes(), " and ", pivots.sizes());
   FACULA_CHECK(pivots.dtype() == DType::Int32, ErrorKind::Runtime, "linalg.ldl_solve: pivots of dtype int32, got ",
                pivots.dtype());
   Dims batch = broadcast(LD.sizes().slice(0, LD.dim() - 2), B.sizes().slice(0, B.dim() - 2), "linalg.ldl_solve");
@@ -331,7 +334,7 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> linalg_lstsq(const Tensor& self, cons
   check_pair("linalg.lstsq", self, b);
   std::string_view driver = driver_given.value_or(self.device().type == DeviceType::CUDA ? "gels" : "gelsy");
   FACULA_CHECK(driver == "gels" || driver == "gelsy" || driver == "gelsd" || driver == "gelss", ErrorKind::Runtime,
-               "linalg.lstsq: driver is one of gels, gelsy, gelsd, gelss, got '", driver, "'");
+               "linalg.lstsq: driver must be ", one_of({"gels", "gelsy", "gelsd", "gelss"}, driver));
   GradMode no_grad(false);
   bool vector = self.dim() - 1 == b.dim();
   Tensor right = vector ? unsqueeze(b, -1) : b;

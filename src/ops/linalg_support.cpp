@@ -14,7 +14,7 @@ void check_matrix(const char* op, const Tensor& a) {
   bool known = a.dtype() == DType::Float32 || a.dtype() == DType::Float64 || a.dtype() == DType::Complex64 ||
                a.dtype() == DType::Complex128;
   FACULA_CHECK(known, ErrorKind::NotImplemented, op,
-               ": Expected a floating point or complex tensor, of single or double precision, got ", a.dtype());
+               ": expected a floating point or complex tensor, of single or double precision, got ", a.dtype());
 }
 
 void check_square(const char* op, const Tensor& a) {
@@ -28,17 +28,16 @@ void check_pair(const char* op, const Tensor& a, const Tensor& b) {
                a.dtype(), " and ", b.dtype());
   FACULA_CHECK(a.device() == b.device(), ErrorKind::Runtime, op, ": both tensors must be on one device, got ",
                a.device(), " and ", b.device());
-  FACULA_CHECK(b.dim() >= 1, ErrorKind::Runtime, op, ": a right side with dimensions, got a 0-d tensor");
+  FACULA_CHECK(b.dim() >= 1, ErrorKind::Runtime, op, ": expected a right side with dimensions, got a 0-d tensor");
 }
 
 void check_reflectors(const char* op, const Tensor& a, const Tensor& tau, bool tall) {
   FACULA_CHECK(a.dtype() == tau.dtype() && tau.dim() == a.dim() - 1 && (!tall || a.size(-2) >= a.size(-1)) &&
                    tau.size(-1) <= std::min(a.size(-1), a.size(-2)) &&
                    tau.sizes().slice(0, tau.dim() - 1) == a.sizes().slice(0, a.dim() - 2),
-               ErrorKind::Runtime, op,
-               tall ? ": tall matrices and at most one factor per column, got shapes "
-                    : ": matrices and at most one factor per column, got shapes ",
-               a.sizes(), " and ", tau.sizes(), " of ", a.dtype(), " and ", tau.dtype());
+               ErrorKind::Runtime, op, ": expected ", tall ? "tall " : "",
+               "matrices and at most one factor per column, got shapes ", a.sizes(), " and ", tau.sizes(), " of ",
+               a.dtype(), " and ", tau.dtype());
 }
 
 void check_reflected(const char* op, const Tensor& a, const Tensor& tau, const Tensor& other, bool left) {
@@ -73,8 +72,8 @@ void check_info(const char* op, const Tensor& given, const char* meaning) {
     if (value == 0) continue;
     FACULA_CHECK(value > 0, ErrorKind::LinAlg, op, ": finite elements (LAPACK refused its argument ", -value,
                  "), got an infinity or NaN");
-    if (info.dim() > 0) throw_error(ErrorKind::LinAlg, op, ": (batch element ", i, ") ", meaning, ", got ", value);
-    throw_error(ErrorKind::LinAlg, op, ": ", meaning, ", got ", value);
+    if (info.dim() > 0) throw_error(ErrorKind::LinAlg, op, ": (batch element ", i, ") ", meaning, " ", value);
+    throw_error(ErrorKind::LinAlg, op, ": ", meaning, " ", value);
   }
 }
 

@@ -9,11 +9,11 @@
 namespace facula::ops {
 namespace {
 
-void check_dtypes(const char* op, const Tensor& a, const Tensor& b) {
-  FACULA_CHECK(a.dtype() == b.dtype(), ErrorKind::Runtime, op, ": expected both factors to have the same dtype, got ",
-               a.dtype(), " and ", b.dtype());
-  FACULA_CHECK(a.device() == b.device(), ErrorKind::Runtime, op, ": both factors must be on one device, got ",
-               a.device(), " and ", b.device());
+void check_dtypes(const char* op, const Tensor& a, const Tensor& b, const char* both = "both factors") {
+  FACULA_CHECK(a.dtype() == b.dtype(), ErrorKind::Runtime, op, ": ", both,
+               " must have the same dtype (to(dtype) converts one), got ", a.dtype(), " and ", b.dtype());
+  FACULA_CHECK(a.device() == b.device(), ErrorKind::Runtime, op, ": ", both,
+               " must be on the same device (to(device) moves one), got ", a.device(), " and ", b.device());
   FACULA_CHECK(a.dtype() != DType::Bool, ErrorKind::NotImplemented, op, ": not implemented for dtype ", a.dtype());
   FACULA_CHECK(a.dtype() != DType::Complex32 && !is_float8(a.dtype()), ErrorKind::Runtime, op,
                ": not implemented for dtype ", a.dtype());
@@ -22,8 +22,12 @@ void check_dtypes(const char* op, const Tensor& a, const Tensor& b) {
 void check_matrices(const char* op, const Tensor& a, const Tensor& b, int64_t dims) {
   FACULA_CHECK(a.dim() == dims && b.dim() == dims, ErrorKind::Runtime, op, ": two ", dims, "-D tensors, got shapes ",
                a.sizes(), " and ", b.sizes());
-  FACULA_CHECK(a.size(-1) == b.size(-2) && (dims == 2 || a.size(0) == b.size(0)), ErrorKind::Runtime, op,
-               ": the shapes cannot be multiplied, got ", a.sizes(), " and ", b.sizes());
+  FACULA_CHECK(a.size(-1) == b.size(-2), ErrorKind::Runtime, op,
+               ": the shapes cannot be multiplied, since the first has ", a.size(-1), " columns and the second ",
+               b.size(-2), " rows, got ", a.sizes(), " and ", b.sizes());
+  FACULA_CHECK(dims == 2 || a.size(0) == b.size(0), ErrorKind::Runtime, op,
+               ": the shapes cannot be multiplied, since there are ", a.size(0), " and ", b.size(0), " matrices, got ",
+               a.sizes(), " and ", b.sizes());
   check_dtypes(op, a, b);
 }
 
@@ -173,7 +177,7 @@ Tensor baddbmm(const Tensor& self, const Tensor& batch1, const Tensor& batch2, c
 }
 
 Tensor mv(const Tensor& self, const Tensor& vec, const Out& out) {
-  FACULA_CHECK(self.dim() == 2 && vec.dim() == 1, ErrorKind::Runtime, "mv: a matrix and a vector, got shapes ",
+  FACULA_CHECK(self.dim() == 2 && vec.dim() == 1, ErrorKind::Runtime, "mv: expected a matrix and a vector, got shapes ",
                self.sizes(), " and ", vec.sizes());
   FACULA_CHECK(self.size(1) == vec.size(0), ErrorKind::Runtime, "mv: the shapes cannot be multiplied, got ",
                self.sizes(), " and ", vec.sizes());
@@ -192,7 +196,7 @@ Tensor addmv(const Tensor& self, const Tensor& mat, const Tensor& vec, const Sca
 }
 
 Tensor dot(const Tensor& self, const Tensor& tensor, const Out& out) {
-  FACULA_CHECK(self.dim() == 1 && tensor.dim() == 1, ErrorKind::Runtime, "dot: two 1-D tensors, got shapes ",
+  FACULA_CHECK(self.dim() == 1 && tensor.dim() == 1, ErrorKind::Runtime, "dot: expected two 1-D tensors, got shapes ",
                self.sizes(), " and ", tensor.sizes());
   FACULA_CHECK(self.size(0) == tensor.size(0), ErrorKind::Runtime, "dot: vectors of one length, got shapes ",
                self.sizes(), " and ", tensor.sizes());
@@ -205,9 +209,10 @@ Tensor dot(const Tensor& self, const Tensor& tensor, const Out& out) {
 Tensor linear(const Tensor& self, const Tensor& weight, const Tensor& bias, const Out& out) {
   FACULA_CHECK(self.dim() > 0 && (weight.dim() == 2 || weight.dim() == 1) && self.size(-1) == weight.size(-1),
                ErrorKind::Runtime,
-               "linear: input and weight shapes cannot be multiplied, their last dimensions must agree, got shapes ",
-               self.sizes(), " and ", weight.sizes());
-  check_dtypes("linear", self, weight);
+               "linear: input and weight shapes cannot be multiplied, since the last dimension of the input must have ",
+               weight.dim() ? weight.size(-1) : 1, " elements (in_features), got shapes ", self.sizes(), " and ",
+               weight.sizes());
+  check_dtypes("linear", self, weight, "input and weight");
   MatrixProduct p;
   p.dtype = self.dtype();
   p.inner = self.size(-1);

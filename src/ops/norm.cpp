@@ -42,7 +42,8 @@ RowLayout row_layout(const char* op, const Tensor& self, int64_t rows, int64_t g
 Tensor in_order_of(const Tensor& like, const Tensor& t) { return as_contiguous(t, like.suggest_memory_format()); }
 
 void check_channels(const Tensor& self, std::initializer_list<const Tensor*> parameters) {
-  FACULA_CHECK(self.dim() >= 2, ErrorKind::Runtime, "batch_norm: at least two dimensions, got shape ", self.sizes());
+  FACULA_CHECK(self.dim() >= 2, ErrorKind::Runtime, "batch_norm: expected at least two dimensions, got shape ",
+               self.sizes());
   for (const Tensor* t : parameters) check_size("batch_norm", "parameters and statistics", *t, self.size(1));
 }
 

@@ -71,7 +71,7 @@ Input read_input(const char* op, const Tensor& self, int64_t spatial, Empty empt
   bool batched = self.dim() == spatial + 2;
   const int64_t first = empty == Empty::Channels ? self.dim() - spatial : batched || empty == Empty::FirstOnly ? 1 : 0;
   for (int64_t d = empty == Empty::Any ? self.dim() : first; d < self.dim(); ++d) {
-    FACULA_CHECK(self.size(d) > 0, ErrorKind::Runtime, op, ": Expected input of ", spatial + 1, "D or ", spatial + 2,
+    FACULA_CHECK(self.size(d) > 0, ErrorKind::Runtime, op, ": expected an input of ", spatial + 1, "D or ", spatial + 2,
                  "D, where only ", empty == Empty::Channels ? "the batch size and the channels" : "the batch size",
                  " may be zero, got shape ", self.sizes());
   }

@@ -43,7 +43,7 @@ Int8Linear contiguous(const Tensor& result, const Tensor& input, const Tensor& w
 
 Tensor _int8_linear(const Tensor& self, const Tensor& weight, const Out& out) {
   FACULA_CHECK(self.dtype() == DType::Int8 || self.dtype() == DType::UInt8, ErrorKind::Runtime,
-               "_int8_linear: expected an input of int8 or uint8, got ", self.dtype());
+               "linear: expected an input of int8 or uint8, got ", self.dtype());
   Tensor result = out.make(linear_shape("_int8_linear", self, weight), DType::Int32, self.device());
   if (!result.is_meta() && result.numel() > 0)
     int8_product_kernel(self.device(), result, as_contiguous(self), as_contiguous(weight));

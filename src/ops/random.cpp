@@ -375,7 +375,7 @@ Tensor _standard_gamma(const Tensor& self, Generator* generator) {
   return draw_each(self, generator, gamma_kernel, "_standard_gamma");
 }
 Tensor _sample_dirichlet(const Tensor& self, Generator* generator) {
-  FACULA_CHECK(self.dim() > 0, ErrorKind::Runtime, "_sample_dirichlet: expected at least one dimension, got shape ",
+  FACULA_CHECK(self.dim() > 0, ErrorKind::Runtime, "Dirichlet: expected at least one dimension, got shape ",
                self.sizes());
   return draw_each(self, generator, dirichlet_kernel, "_sample_dirichlet");
 }

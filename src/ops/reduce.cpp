@@ -16,7 +16,7 @@ Reduction::Reduction(const Tensor& self, std::optional<IntList> dim, bool keepdi
   Dims mask(static_cast<size_t>(std::max(self.dim(), int64_t{1})), all);  // a 0-d tensor has one, of size 1
   for (size_t i = 0; !all && i < dim->size(); ++i) {
     int64_t at = wrap_dim((*dim)[i], self.dim(), op);
-    FACULA_CHECK(!mask[at], ErrorKind::Runtime, op, ": every dimension at most once, got ", *dim);
+    FACULA_CHECK(!mask[at], ErrorKind::Runtime, op, ": expected every dimension at most once, got ", *dim);
     mask[at] = 1;
   }
   for (size_t i = 0; i < keepdim_shape.size(); ++i) {
@@ -83,8 +83,8 @@ Tensor total(const FoldKernel& kernel, const Tensor& self, std::optional<IntList
 DType mean_dtype(const Tensor& self, std::optional<DType> dtype) {
   DType d = dtype.value_or(self.dtype());
   if (self.numel()) warn_of_lost_parts(self.dtype(), d);
-  FACULA_CHECK(is_inexact(d), ErrorKind::Runtime, "mean(): a floating-point or complex tensor, or such a dtype=, got ",
-               d);
+  FACULA_CHECK(is_inexact(d), ErrorKind::Runtime,
+               "mean: expected a floating-point or complex tensor (float() converts it), or such a dtype=, got ", d);
   return d;
 }
 
@@ -143,7 +143,7 @@ Tensor sum(const Tensor& self, std::optional<IntList> dim, bool keepdim, std::op
 Tensor nansum(const Tensor& self, std::optional<IntList> dim, bool keepdim, std::optional<DType> dtype,
               const Out& out) {
   const Reduction checked(self, dim, keepdim, "nansum");  // dimensions are looked at first
-  FACULA_CHECK(!self.is_complex(), ErrorKind::Runtime, "nansum: a real tensor, got ", self.dtype());
+  FACULA_CHECK(!self.is_complex(), ErrorKind::Runtime, "nansum: expected a real tensor, got ", self.dtype());
   DType result = sum_dtype(self, dtype, out);
   FACULA_CHECK(!out.given() || is_bits(self.dtype()) || is_floating(result), ErrorKind::NotImplemented,
                "nansum: not implemented for out= of ", result);
@@ -180,15 +180,15 @@ Tensor prod(const Tensor& self, int64_t dim, bool keepdim, std::optional<DType> 
 }
 
 Tensor amax(const Tensor& self, IntList dim, bool keepdim, const Out& out) {
-  return extremum(max_fold, self, dim, keepdim, "amax()", out);
+  return extremum(max_fold, self, dim, keepdim, "amax", out);
 }
 
 Tensor amin(const Tensor& self, IntList dim, bool keepdim, const Out& out) {
-  return extremum(min_fold, self, dim, keepdim, "amin()", out);
+  return extremum(min_fold, self, dim, keepdim, "amin", out);
 }
 
-Tensor max(const Tensor& self, const Out& out) { return extremum(max_fold, self, std::nullopt, false, "max()", out); }
-Tensor min(const Tensor& self, const Out& out) { return extremum(min_fold, self, std::nullopt, false, "min()", out); }
+Tensor max(const Tensor& self, const Out& out) { return extremum(max_fold, self, std::nullopt, false, "max", out); }
+Tensor min(const Tensor& self, const Out& out) { return extremum(min_fold, self, std::nullopt, false, "min", out); }
 
 Tensor any(const Tensor& self, int64_t dim, bool keepdim, const Out& out) {
   return truth(any_fold, self, IntList(&dim, 1), keepdim, "any", out);
@@ -248,9 +248,9 @@ Tensor norm_of(const Tensor& self, const Reduction& r, double order, DType dtype
 Tensor linalg_vector_norm(const Tensor& self, const Scalar& ord, std::optional<IntList> dim, bool keepdim,
                           std::optional<DType> dtype, const Out& out) {
   constexpr const char* op = "linalg.vector_norm";
-  FACULA_CHECK(is_inexact(self.dtype()), ErrorKind::Runtime, op, ": a floating-point or complex tensor, got ",
+  FACULA_CHECK(is_inexact(self.dtype()), ErrorKind::Runtime, op, ": expected a floating-point or complex tensor, got ",
                self.dtype());
-  FACULA_CHECK(!ord.is_complex(), ErrorKind::Runtime, op, ": a real order, got ", ord);
+  FACULA_CHECK(!ord.is_complex(), ErrorKind::Runtime, op, ": expected a real order, got ", ord);
   if (dtype) {
     FACULA_CHECK(
         is_inexact(*dtype) && is_complex(*dtype) == self.is_complex() && promote(*dtype, self.dtype()) == *dtype,

@@ -65,34 +65,34 @@ Tensor arg_extremum(const PositionKernel& kernel, const Tensor& self, std::optio
 }  // namespace
 
 Pair max(const Tensor& self, int64_t dim, bool keepdim, const Out&, const Out&) {
-  wrap_dim(dim, self.dim(), "max()");
-  require_real(self, "max()", ErrorKind::Runtime);
-  return chosen(argmax_kernel, self, dim, keepdim, "max()");
+  wrap_dim(dim, self.dim(), "max");
+  require_real(self, "max", ErrorKind::Runtime);
+  return chosen(argmax_kernel, self, dim, keepdim, "max");
 }
 Pair min(const Tensor& self, int64_t dim, bool keepdim, const Out&, const Out&) {
-  wrap_dim(dim, self.dim(), "min()");
-  require_real(self, "min()", ErrorKind::Runtime);
-  return chosen(argmin_kernel, self, dim, keepdim, "min()");
+  wrap_dim(dim, self.dim(), "min");
+  require_real(self, "min", ErrorKind::Runtime);
+  return chosen(argmin_kernel, self, dim, keepdim, "min");
 }
 
 Tensor argmax(const Tensor& self, std::optional<int64_t> dim, bool keepdim, const Out&) {
-  return arg_extremum(argmax_kernel, self, dim, keepdim, "argmax()");
+  return arg_extremum(argmax_kernel, self, dim, keepdim, "argmax");
 }
 Tensor argmin(const Tensor& self, std::optional<int64_t> dim, bool keepdim, const Out&) {
-  return arg_extremum(argmin_kernel, self, dim, keepdim, "argmin()");
+  return arg_extremum(argmin_kernel, self, dim, keepdim, "argmin");
 }
 
 Pair median(const Tensor& self, int64_t dim, bool keepdim, const Out&, const Out&) {
   require_numbers(self, "median");
-  return chosen(median_kernel, self, dim, keepdim, "median()");
+  return chosen(median_kernel, self, dim, keepdim, "median");
 }
 Pair nanmedian(const Tensor& self, int64_t dim, bool keepdim, const Out&, const Out&) {
   require_numbers(self, "nanmedian");
-  return chosen(nanmedian_kernel, self, dim, keepdim, "nanmedian()");
+  return chosen(nanmedian_kernel, self, dim, keepdim, "nanmedian");
 }
 
 Pair mode(const Tensor& self, int64_t dim, bool keepdim, const Out&, const Out&) {
-  return chosen(mode_kernel, self, dim, keepdim, "mode()");
+  return chosen(mode_kernel, self, dim, keepdim, "mode");
 }
 
 Tensor _prod_others(const Tensor& self, int64_t dim) {

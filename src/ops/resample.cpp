@@ -256,7 +256,7 @@ Tensor resize(const Tensor& self, IntList size, std::string_view mode, bool alig
   FACULA_CHECK(spatial <= 3, ErrorKind::Runtime, op, ": planes have at most three dimensions, got size ", size);
   FACULA_CHECK(self.dim() == static_cast<int64_t>(spatial) + 2, ErrorKind::Runtime, op, ": input must have ",
                spatial + 2, " dimensions, got shape ", self.sizes());
-  FACULA_CHECK(scales.size() == spatial, ErrorKind::Runtime, op, ": one scale for each of ", spatial,
+  FACULA_CHECK(scales.size() == spatial, ErrorKind::Runtime, op, ": expected one scale for each of ", spatial,
                " dimensions, got ", scales.size());
   MemoryFormat format = format_of(self);
   Dims sizes{self.size(0), self.size(1)};

@@ -43,7 +43,8 @@ void unscale(TensorList grads, const Tensor& found, const Tensor& factor) {
   };
   for (const Tensor& grad : grads) {
     FACULA_CHECK(grad.is_floating() && grad.device() == device, ErrorKind::Runtime, op,
-                 ": floating-point gradients on ", device, ", got one of ", grad.dtype(), " on ", grad.device());
+                 ": expected floating-point gradients on ", device, ", got one of ", grad.dtype(), " on ",
+                 grad.device());
     if (grad.numel() == 0) continue;
     Tensor dense = grad;
     if (!grad.is_dense()) {

@@ -27,7 +27,8 @@ DType sequence_dtype(std::optional<DType> dtype, const Out& out, std::initialize
 }
 
 void check_real(const char* op, std::initializer_list<Scalar> numbers) {
-  for (const Scalar& s : numbers) FACULA_CHECK(!s.is_complex(), ErrorKind::Runtime, op, ": real numbers, got ", s);
+  for (const Scalar& s : numbers)
+    FACULA_CHECK(!s.is_complex(), ErrorKind::Runtime, op, ": expected real numbers, got ", s);
 }
 
 // How many steps lead from start to end, as a fraction.
@@ -72,8 +73,8 @@ Tensor arange(const Scalar& start, const Scalar& end, const Scalar& step, std::o
               std::optional<Device> device, const Out& out) {
   check_real("arange", {start, end, step});
   DType d = sequence_dtype(dtype, out, {start, end, step});
-  FACULA_CHECK(d != DType::Bool && !is_complex(d), ErrorKind::NotImplemented, "arange: a dtype of real numbers, got ",
-               d);
+  FACULA_CHECK(d != DType::Bool && !is_complex(d), ErrorKind::NotImplemented,
+               "arange: expected a dtype of real numbers, got ", d);
   int64_t count = arange_count(d, start, end, step);
   return progression(count, d, start, step, device, out);
 }

@@ -106,19 +106,19 @@ Tensor transpose(const Tensor& self, int64_t dim0, int64_t dim1) {
 }
 
 Tensor t(const Tensor& self) {
-  FACULA_CHECK(self.dim() <= 2, ErrorKind::Runtime, "t: a tensor of at most two dimensions, got ", self.dim(),
+  FACULA_CHECK(self.dim() <= 2, ErrorKind::Runtime, "t: expected a tensor of at most two dimensions, got ", self.dim(),
                " of them");
   return transpose(self, 0, self.dim() == 2 ? 1 : 0);
 }
 
 Tensor permute(const Tensor& self, IntList dims) {
   FACULA_CHECK(static_cast<int64_t>(dims.size()) == self.dim(), ErrorKind::Runtime,
-               "permute: one entry per dimension of the tensor of shape ", self.sizes(), ", got ", dims);
+               "permute: expected one entry per dimension of the tensor of shape ", self.sizes(), ", got ", dims);
   ViewBuilder view(self, self.dim());
   uint64_t seen = 0;
   for (size_t i = 0; i < dims.size(); ++i) {
     int64_t d = wrap_dim(dims[i], self.dim(), "permute");
-    FACULA_CHECK(!(seen >> d & 1), ErrorKind::Runtime, "permute: every dimension once, got ", dims);
+    FACULA_CHECK(!(seen >> d & 1), ErrorKind::Runtime, "permute: expected every dimension once, got ", dims);
     seen |= uint64_t{1} << d;
     view.sizes[i] = self.size(d);
     view.strides[i] = self.stride(d);
@@ -159,7 +159,7 @@ Tensor as_strided(const Tensor& self, IntList size, IntList stride, std::optiona
 }
 
 Tensor select(const Tensor& self, int64_t dim, int64_t index) {
-  FACULA_CHECK(self.dim() > 0, ErrorKind::Index, "select: a tensor with dimensions, got a 0-d one");
+  FACULA_CHECK(self.dim() > 0, ErrorKind::Index, "select: expected a tensor with dimensions, got a 0-d one");
   int64_t d = wrap_dim(dim, self.dim(), "select"), size = self.size(d);
   FACULA_CHECK(index >= -size && index < size, ErrorKind::Index, "select: index ", index,
                " is out of range for dimension ", d, " of shape ", self.sizes());
@@ -176,7 +176,7 @@ int64_t stride_of_steps(int64_t stride, int64_t step) { return (Checked(stride) 
 }  // namespace
 
 Tensor slice(const Tensor& self, int64_t dim, int64_t start, int64_t end, int64_t step) {
-  FACULA_CHECK(self.dim() > 0, ErrorKind::Index, "slice: a tensor with dimensions, got a 0-d one");
+  FACULA_CHECK(self.dim() > 0, ErrorKind::Index, "slice: expected a tensor with dimensions, got a 0-d one");
   int64_t d = wrap_dim(dim, self.dim(), "slice"), size = self.size(d);
   FACULA_CHECK(step > 0, ErrorKind::Value, "slice: step must be greater than zero, got ", step);
   auto clip = [&](int64_t at) { return std::clamp<int64_t>(at < 0 ? at + size : at, 0, size); };  // fits: size >= 0
@@ -193,8 +193,8 @@ Tensor negative_slice(const Tensor& self, int64_t dim, int64_t start, int64_t co
   // From start down to the last position, which lies at 0 or above.
   const bool inside = count == 0 || (count > 0 && start >= 0 && start < self.size(dim) && step < 0 &&
                                      (count == 1 || step >= -start / (count - 1)));
-  FACULA_CHECK(inside, ErrorKind::Index, "slice: positions inside of dimension ", dim, " of shape ", self.sizes(),
-               ", got ", count, " from ", start, " in steps of ", step);
+  FACULA_CHECK(inside, ErrorKind::Index, "slice: expected positions inside of dimension ", dim, " of shape ",
+               self.sizes(), ", got ", count, " from ", start, " in steps of ", step);
   ViewBuilder view = same_geometry(self);
   view.sizes[dim] = count;
   view.strides[dim] = stride_of_steps(self.stride(dim), step);
@@ -241,16 +241,17 @@ Tensor squeeze(const Tensor& self, IntList dim) {
   uint64_t chosen = 0;
   for (int64_t d : dim) {
     uint64_t bit = uint64_t{1} << wrap_dim(d, self.dim(), "squeeze");
-    FACULA_CHECK(!(chosen & bit), ErrorKind::Runtime, "squeeze: every dimension at most once, got ", dim);
+    FACULA_CHECK(!(chosen & bit), ErrorKind::Runtime, "squeeze: expected every dimension at most once, got ", dim);
     chosen |= bit;
   }
   return squeezed(self, chosen);
 }
 
 Tensor diagonal(const Tensor& self, int64_t offset, int64_t dim1, int64_t dim2) {
-  FACULA_CHECK(self.dim() > 0, ErrorKind::Index, "diagonal: a tensor of at least two dimensions, got a 0-d one");
+  FACULA_CHECK(self.dim() > 0, ErrorKind::Index,
+               "diagonal: expected a tensor of at least two dimensions, got a 0-d one");
   int64_t a = wrap_dim(dim1, self.dim(), "diagonal"), b = wrap_dim(dim2, self.dim(), "diagonal");
-  FACULA_CHECK(a != b, ErrorKind::Runtime, "diagonal: two different dimensions, got ", dim1, " and ", dim2);
+  FACULA_CHECK(a != b, ErrorKind::Runtime, "diagonal: expected two different dimensions, got ", dim1, " and ", dim2);
   int64_t count =
       offset >= 0 ? std::min(self.size(a), self.size(b) - offset) : std::min(self.size(a) + offset, self.size(b));
   count = std::max<int64_t>(count, 0);
@@ -294,7 +295,7 @@ Tensor conj(const Tensor& self) {
 }
 
 Tensor view_as_real(const Tensor& self) {
-  FACULA_CHECK(self.is_complex(), ErrorKind::Runtime, "view_as_real: a complex tensor, got ", self.dtype());
+  FACULA_CHECK(self.is_complex(), ErrorKind::Runtime, "view_as_real: expected a complex tensor, got ", self.dtype());
   FACULA_CHECK(!self.is_conj(), ErrorKind::Runtime,
                "view_as_real: a tensor that is not conjugated lazily (use resolve_conj), got shape ", self.sizes());
   Dims sizes(self.sizes()), strides(self.strides());
@@ -308,7 +309,8 @@ Tensor view_as_real(const Tensor& self) {
 
 Tensor view_as_complex(const Tensor& self) {
   FACULA_CHECK(self.dtype() == DType::Float16 || self.dtype() == DType::Float32 || self.dtype() == DType::Float64,
-               ErrorKind::Runtime, "view_as_complex: a float16, float32 or float64 tensor, got ", self.dtype());
+               ErrorKind::Runtime, "view_as_complex: expected a float16, float32 or float64 tensor, got ",
+               self.dtype());
   FACULA_CHECK(self.dim() > 0 && self.size(-1) == 2, ErrorKind::Runtime,
                "view_as_complex: Tensor must have a last dimension of size 2, got sizes ", self.sizes());
   FACULA_CHECK(self.stride(-1) == 1, ErrorKind::Runtime,

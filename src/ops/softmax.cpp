@@ -17,8 +17,8 @@ Tensor forward(const LineKernel& kernel, const Tensor& self, int64_t dim, const 
 Tensor backward(const Line2Kernel& kernel, const Tensor& grad, const Tensor& output, int64_t dim, const char* op) {
   int64_t d = wrap_dim(dim, output.dim(), op);
   FACULA_CHECK(output.is_floating() && grad.dtype() == output.dtype() && grad.sizes() == output.sizes(),
-               ErrorKind::Runtime, op, ": a gradient of the result's dtype and shape, ", output.dtype(), " and ",
-               output.sizes(), ", got ", grad.dtype(), " and ", grad.sizes());
+               ErrorKind::Runtime, op, ": expected a gradient of the result's dtype and shape, ", output.dtype(),
+               " and ", output.sizes(), ", got ", grad.dtype(), " and ", grad.sizes());
   Tensor result = facula::empty(output.sizes(), output.dtype(), output.device());
   if (!output.is_meta()) kernel(output.device(), compute_dtype(output.dtype()), d, grad, output, result);
   return result;

@@ -2,6 +2,7 @@
 #include "ops/sort.h"
 
 #include "core/checked.h"
+#include "core/near_name.h"
 #include "core/parallel.h"
 #include "ops/contiguous.h"
 #include "ops/index_support.h"
@@ -88,8 +89,8 @@ std::tuple<Tensor, Tensor> sorted(const Tensor& self, int64_t dim, bool descendi
 
 bool to_the_right(bool right, std::optional<std::string_view> side, const char* op) {
   if (!side) return right;
-  FACULA_CHECK(*side == "left" || *side == "right", ErrorKind::Runtime, op, ": side must be 'left' or 'right', got '",
-               std::string(*side), "'");
+  FACULA_CHECK(*side == "left" || *side == "right", ErrorKind::Runtime, op, ": side must be ",
+               one_of({"left", "right"}, *side));
   FACULA_CHECK(!right || *side == "right", ErrorKind::Runtime, op,
                ": side and right contradict each other, got side='left' and right=True");
   return *side == "right";
@@ -167,7 +168,8 @@ std::tuple<Tensor, Tensor> topk(const Tensor& self, int64_t k, int64_t dim, bool
                                 const Out& out1) {
   int64_t d = wrap_dim(dim, self.dim(), "topk");
   check_ordered(self, "topk", ErrorKind::Runtime);
-  FACULA_CHECK(self.dtype() != DType::Bool, ErrorKind::Runtime, "topk: a tensor of numbers, got ", self.dtype());
+  FACULA_CHECK(self.dtype() != DType::Bool, ErrorKind::Runtime, "topk: expected a tensor of numbers, got ",
+               self.dtype());
   FACULA_CHECK(k >= 0 && k <= (self.dim() ? self.size(d) : 1), ErrorKind::Runtime,
                "topk: k must not exceed the size of dimension ", dim, ", ", self.dim() ? self.size(d) : 1, ", got ", k);
   Dims shape(self.sizes());
@@ -188,7 +190,8 @@ std::tuple<Tensor, Tensor> kthvalue(const Tensor& self, int64_t k, int64_t dim, 
                                     const Out& out1) {
   wrap_dim(dim, self.dim(), "kthvalue");
   check_ordered(self, "kthvalue", ErrorKind::NotImplemented);
-  FACULA_CHECK(self.dtype() != DType::Bool, ErrorKind::NotImplemented, "kthvalue: a tensor of numbers, got bool");
+  FACULA_CHECK(self.dtype() != DType::Bool, ErrorKind::NotImplemented,
+               "kthvalue: expected a tensor of numbers, got bool");
   check_out_apart(out0, {&self}, "kthvalue");
   int64_t d = wrap_dim(dim, self.dim(), "kthvalue"), n = self.dim() ? self.size(d) : 1;
   FACULA_CHECK(n > 0, ErrorKind::Index, "kthvalue: dimension ", dim, " must not be empty, got shape ", self.sizes());

@@ -6,6 +6,7 @@
 
 #include "core/checked.h"
 #include "core/copy_bytes.h"
+#include "core/near_name.h"
 #include "core/number.h"
 #include "core/parallel.h"
 #include "ops/contiguous.h"
@@ -113,10 +114,17 @@ DType common_dtype(TensorList tensors) {
   return type.get();
 }
 
+size_t place_of(const Tensor& t, TensorList tensors) {
+  size_t i = 0;
+  while (i + 1 < tensors.size() && !tensors[i].is_same(t)) ++i;
+  return i;
+}
+
 void check_same_device(const char* op, TensorList tensors) {
   for (const Tensor& t : tensors) {
-    FACULA_CHECK(t.device() == tensors[0].device(), ErrorKind::Runtime, op, ": all tensors must be on one device, got ",
-                 tensors[0].device(), " and ", t.device());
+    FACULA_CHECK(t.device() == tensors[0].device(), ErrorKind::Runtime, op,
+                 ": all tensors must be on the same device (to(device) moves them), got ", tensors[0].device(), " and ",
+                 t.device());
   }
 }
 
@@ -147,7 +155,7 @@ bool is_legacy_empty(const Tensor& t) { return t.dim() == 1 && t.size(0) == 0; }
 }  // namespace
 
 Tensor cat(TensorList tensors, int64_t dim, const Out& out) {
-  FACULA_CHECK(!tensors.empty(), ErrorKind::Value, "cat: a non-empty list of tensors, got an empty one");
+  FACULA_CHECK(!tensors.empty(), ErrorKind::Value, "cat: expected a non-empty list of tensors, got an empty one");
   check_same_device("cat", tensors);
   bool all_count = true;
   for (const Tensor& t : tensors) {
@@ -177,7 +185,7 @@ Tensor cat(TensorList tensors, int64_t dim, const Out& out) {
     bool fits = t.dim() == static_cast<int64_t>(sizes.size());
     for (int64_t i = 0; fits && i < t.dim(); ++i) fits = i == d || t.size(i) == sizes[i];
     FACULA_CHECK(fits, ErrorKind::Runtime, "cat: sizes of tensors must match but for dimension ", d, ", got ",
-                 parts[0].sizes(), " and ", t.sizes());
+                 parts[0].sizes(), " and, as tensor ", place_of(t, tensors), ", ", t.sizes());
     sizes[d] = (Checked(sizes[d]) + t.size(d)).get("cat", "the joined size", sizes[d], " and ", t.size(d));
   }
   MemoryFormat format = out.given() ? MemoryFormat::Contiguous : joined_format(parts);
@@ -195,13 +203,13 @@ Tensor cat(TensorList tensors, int64_t dim, const Out& out) {
 }
 
 Tensor stack(TensorList tensors, int64_t dim, const Out& out) {
-  FACULA_CHECK(!tensors.empty(), ErrorKind::Runtime, "stack: a non-empty list of tensors, got an empty one");
+  FACULA_CHECK(!tensors.empty(), ErrorKind::Runtime, "stack: expected a non-empty list of tensors, got an empty one");
   check_same_device("stack", tensors);
   const Tensor& first = tensors[0];
   int64_t d = wrap_dim(dim, first.dim() + 1, "stack");
   for (const Tensor& t : tensors) {
-    FACULA_CHECK(t.sizes() == first.sizes(), ErrorKind::Runtime, "stack: tensors of equal shape, got ", first.sizes(),
-                 " and ", t.sizes());
+    FACULA_CHECK(t.sizes() == first.sizes(), ErrorKind::Runtime, "stack: the tensors must have equal shapes, got ",
+                 first.sizes(), " and, as tensor ", place_of(t, tensors), ", ", t.sizes());
   }
   Dims sizes(first.sizes());
   sizes.insert(static_cast<size_t>(d), static_cast<int64_t>(tensors.size()));
@@ -223,7 +231,7 @@ Tensor flip(const Tensor& self, IntList dims) {
   int64_t offset = 0;
   for (int64_t dim : dims) {
     int64_t d = wrap_dim(dim, self.dim(), "flip");
-    FACULA_CHECK(!(seen >> d & 1), ErrorKind::Runtime, "flip: every dimension at most once, got ", dims);
+    FACULA_CHECK(!(seen >> d & 1), ErrorKind::Runtime, "flip: expected every dimension at most once, got ", dims);
     seen |= uint64_t{1} << d;
     if (self.dim() == 0) continue;
     offset = wrapping_add(offset, wrapping_mul(self.size(d) - 1, strides[d]));  // no place where there is no element
@@ -256,8 +264,8 @@ Tensor roll(const Tensor& self, IntList shifts, IntList dims) {
     Tensor rolled = roll(make_view(flat, {self.numel()}, {1}, 0, false), shifts, {0});
     return make_view(rolled, self.sizes(), contiguous_strides(self.sizes()), 0, false);
   }
-  FACULA_CHECK(shifts.size() == dims.size(), ErrorKind::Runtime, "roll: as many shifts as dims, got ", shifts, " and ",
-               dims);
+  FACULA_CHECK(shifts.size() == dims.size(), ErrorKind::Runtime, "roll: expected as many shifts as dims, got ", shifts,
+               " and ", dims);
   Dims steps, along;
   for (size_t k = 0; k < dims.size(); ++k) {
     FACULA_CHECK(self.dim() > 0, ErrorKind::Index, "roll: a 0-d tensor has no dimension, got dims ", dims);
@@ -308,11 +316,12 @@ Tensor repeat(const Tensor& self, IntList repeats) {
 }
 
 Tensor constant_pad_nd(const Tensor& self, IntList pad, const Scalar& value) {
-  FACULA_CHECK(pad.size() % 2 == 0, ErrorKind::Runtime, "constant_pad_nd: an even number of counts, got ", pad);
+  FACULA_CHECK(pad.size() % 2 == 0, ErrorKind::Runtime, "constant_pad_nd: expected an even number of counts, got ",
+               pad);
   int64_t padded = static_cast<int64_t>(pad.size() / 2);
   FACULA_CHECK(padded <= self.dim(), ErrorKind::Runtime,
-               "constant_pad_nd: at most two counts per dimension of the tensor of shape ", self.sizes(), ", got ",
-               pad);
+               "constant_pad_nd: expected at most two counts per dimension of the tensor of shape ", self.sizes(),
+               ", got ", pad);
   Tensor source = self;
   Dims sizes(self.sizes());
   for (int64_t k = 0; k < padded; ++k) {
@@ -349,8 +358,8 @@ namespace {
 PadMode pad_mode(std::string_view mode) {
   if (mode == "reflect") return PadMode::Reflect;
   if (mode == "circular") return PadMode::Circular;
-  FACULA_CHECK(mode == "replicate", ErrorKind::NotImplemented,
-               "pad: mode must be constant, reflect, replicate or circular, got ", std::string(mode));
+  FACULA_CHECK(mode == "replicate", ErrorKind::NotImplemented, "pad: mode must be ",
+               one_of({"constant", "reflect", "replicate", "circular"}, mode));
   return PadMode::Replicate;
 }
 
@@ -420,7 +429,8 @@ Tensor _pad_edges_backward(const Tensor& grad, IntList sizes, IntList pad, std::
   const PadShape s =
       pad_shape(sizes, pad, mode, grad.dim() == 4 ? grad.suggest_memory_format() : MemoryFormat::Contiguous);
   FACULA_CHECK(grad.sizes() == IntList(s.sizes) && is_inexact(grad.dtype()), ErrorKind::Runtime,
-               "pad: a floating-point gradient of shape ", s.sizes, ", got ", grad.sizes(), " of ", grad.dtype());
+               "pad: expected a floating-point gradient of shape ", s.sizes, ", got ", grad.sizes(), " of ",
+               grad.dtype());
   Tensor result = empty_in(s.format, sizes, grad.dtype(), grad.device(), "pad");
   if (result.is_meta()) return result;
   fill_kernel(result.device(), result, Scalar(0));

@@ -20,7 +20,7 @@ inline Kernel<void(const Tensor& out, TensorList parts, int64_t outer)> join_ker
 
 using kernels::PadMode;
 
-/// One dimension: `out` places show elements of `in`. `length` elements from `first` on are shown in order from place
+/// One dimension: `out` places show elements of `in`. `length` elements from `first` on appear in order from place
 /// `lead` on (which may lie before the first place), what is beyond them follows from the mode.
 struct EdgeAxis {
   int64_t in = 1, out = 1, first = 0, length = 1, lead = 0;

@@ -10,7 +10,7 @@ namespace facula::ops {
 namespace {
 
 Tensor triangle(const char* op, const Tensor& self, int64_t diagonal, bool upper, const Out& out) {
-  FACULA_CHECK(self.dim() >= 2, ErrorKind::Runtime, op, ": a tensor of at least two dimensions, got shape ",
+  FACULA_CHECK(self.dim() >= 2, ErrorKind::Runtime, op, ": expected a tensor of at least two dimensions, got shape ",
                self.sizes());
   Tensor result = out.make(self.sizes(), self.dtype(), self.device());
   if (result.is_meta() || result.numel() == 0) return result;
@@ -31,9 +31,10 @@ Tensor triu(const Tensor& self, int64_t diagonal, const Out& out) {
 }
 
 Tensor diag_embed(const Tensor& self, int64_t offset, int64_t dim1, int64_t dim2) {
-  FACULA_CHECK(self.dim() > 0, ErrorKind::Runtime, "diag_embed: a tensor of at least one dimension, got a 0-d one");
+  FACULA_CHECK(self.dim() > 0, ErrorKind::Runtime,
+               "diag_embed: expected a tensor of at least one dimension, got a 0-d one");
   int64_t n = self.dim() + 1, a = wrap_dim(dim1, n, "diag_embed"), b = wrap_dim(dim2, n, "diag_embed");
-  FACULA_CHECK(a != b, ErrorKind::Runtime, "diag_embed: two different dimensions, got ", dim1, " and ", dim2);
+  FACULA_CHECK(a != b, ErrorKind::Runtime, "diag_embed: expected two different dimensions, got ", dim1, " and ", dim2);
   const Checked far = offset < 0 ? -Checked(offset) : Checked(offset);
   const int64_t side = (far + self.size(-1)).get("diag_embed", "the sides of the result", "offset ", offset);
   Dims sizes;
@@ -44,8 +45,8 @@ Tensor diag_embed(const Tensor& self, int64_t offset, int64_t dim1, int64_t dim2
 }
 
 Tensor fill_diagonal_(const Tensor& self, const Scalar& value, bool wrap) {
-  FACULA_CHECK(self.dim() >= 2, ErrorKind::Runtime, "fill_diagonal_: a tensor of at least two dimensions, got shape ",
-               self.sizes());
+  FACULA_CHECK(self.dim() >= 2, ErrorKind::Runtime,
+               "fill_diagonal_: expected a tensor of at least two dimensions, got shape ", self.sizes());
   int64_t count = self.size(0), step = 0;
   for (int64_t i = 0; i < self.dim(); ++i) {
     FACULA_CHECK(self.dim() == 2 || self.size(i) == self.size(0), ErrorKind::Runtime,

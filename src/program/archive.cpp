@@ -172,7 +172,7 @@ class DirectoryReader {
       std::string name;
       const ArchiveRecord record = next(name);
       if (name.ends_with('/')) continue;
-      if (!records.emplace(name, record).second) damaged("record '", shown(name), "' is there twice");
+      if (!records.emplace(name, record).second) damaged("record '", text_of(name), "' is there twice");
     }
     if (at_ != directory_.size()) damaged("its directory holds more than its records");
     check_overlaps();
@@ -186,22 +186,22 @@ class DirectoryReader {
     const size_t own = kCentral + name_size + extra + directory_.u16(at_ + 32);
     if (directory_.size() - at_ < own) damaged("its directory is wrong");
     name = directory_.bytes().substr(at_ + kCentral, name_size);
-    if (!is_utf8(name)) damaged("the name of a record is not UTF-8, got '", shown(name), "'");
+    if (!is_utf8(name)) damaged("the name of a record is not UTF-8, got '", text_of(name), "'");
     uint64_t sizes[] = {directory_.u32(at_ + 24), directory_.u32(at_ + 20), directory_.u32(at_ + 42)};
     widen(name, at_ + kCentral + name_size, extra, sizes);
     const uint64_t flags = directory_.u16(at_ + 8), method = directory_.u16(at_ + 10);
     if ((flags & kEncrypted) || (method != kStored && method != kDeflated))
-      damaged("record '", shown(name), "' is encrypted, or packed by method ", method);
+      damaged("record '", text_of(name), "' is encrypted, or packed by method ", method);
     ArchiveRecord record;
     record.size = sizes[0];
     record.packed = sizes[1];
     record.crc = static_cast<uint32_t>(directory_.u32(at_ + 16));
     record.deflated = method == kDeflated;
     if (record.deflated ? record.size > most_inflated(record.packed) : record.size != record.packed)
-      damaged("record '", shown(name), "' cannot have ", record.size, " bytes in ", record.packed);
+      damaged("record '", text_of(name), "' cannot have ", record.size, " bytes in ", record.packed);
     record.start = check_header(name, sizes[2], method);
     if (!inside(record.start, record.packed, where_.start))
-      damaged("record '", shown(name), "' reaches outside of the file");
+      damaged("record '", text_of(name), "' reaches outside of the file");
     spans_.emplace_back(sizes[2], record.start + record.packed);
     at_ += own;
     return record;
@@ -226,17 +226,17 @@ class DirectoryReader {
       }
       at += own;
     }
-    damaged("record '", shown(name), "' lacks its zip64 sizes");
+    damaged("record '", text_of(name), "' lacks its zip64 sizes");
   }
 
   /// Where the bytes of a record begin, by its own header.
   uint64_t check_header(std::string_view name, uint64_t offset, uint64_t method) const {
     if (!inside(offset, kLocal + name.size(), where_.start))
-      damaged("record '", shown(name), "' reaches outside of the file");
+      damaged("record '", text_of(name), "' reaches outside of the file");
     const Piece header(source_, offset, kLocal + name.size());
     const bool same = header.u16(26) == name.size() && header.bytes().substr(kLocal) == name;
     if (!header.begins("PK\3\4") || header.u16(8) != method || !same)
-      damaged("record '", shown(name), "' has a header that contradicts the directory");
+      damaged("record '", text_of(name), "' has a header that contradicts the directory");
     return offset + kLocal + name.size() + header.u16(28);
   }
 
@@ -266,13 +266,13 @@ Archive::Archive(std::unique_ptr<const ByteSource> source, bool checksums)
 
 const ArchiveRecord& Archive::record(std::string_view name) const {
   const auto found = records_.find(name);
-  FACULA_CHECK(found != records_.end(), ErrorKind::Runtime, "load: the archive has no ", shown(name, 200));
+  FACULA_CHECK(found != records_.end(), ErrorKind::Runtime, "load: the archive has no ", text_of(name, 200));
   return found->second;
 }
 
 void Archive::check_sum(std::string_view name, const ArchiveRecord& record, std::string_view bytes) const {
   const bool wrong = checksums_ && record.crc != 0 && crc32(bytes) != record.crc;
-  FACULA_CHECK(!wrong, ErrorKind::Runtime, "load: ", shown(name, 200), " does not match its checksum");
+  FACULA_CHECK(!wrong, ErrorKind::Runtime, "load: ", text_of(name, 200), " does not match its checksum");
 }
 
 void Archive::fill(std::string_view name, const ArchiveRecord& record, char* to) const {
@@ -284,7 +284,7 @@ void Archive::fill(std::string_view name, const ArchiveRecord& record, char* to)
     try {
       inflate(packed.bytes(), {to, size});
     } catch (const Error& error) {
-      throw_error(ErrorKind::Runtime, "load: ", shown(name, 200), " ", error.what());
+      throw_error(ErrorKind::Runtime, "load: ", text_of(name, 200), " ", error.what());
     }
   }
   check_sum(name, record, {to, size});
@@ -292,7 +292,7 @@ void Archive::fill(std::string_view name, const ArchiveRecord& record, char* to)
 
 std::string Archive::read(std::string_view name, uint64_t most) const {
   const ArchiveRecord& found = record(name);
-  FACULA_CHECK(found.size <= most, ErrorKind::Runtime, "load: ", shown(name, 200), " has at most ", most,
+  FACULA_CHECK(found.size <= most, ErrorKind::Runtime, "load: ", text_of(name, 200), " has at most ", most,
                " bytes, got ", found.size);
   std::string bytes(static_cast<size_t>(found.size), '\0');
   fill(name, found, bytes.data());

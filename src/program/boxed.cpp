@@ -277,14 +277,14 @@ class Table {
 
   std::mutex mutex_;
   std::vector<Entry> entries_;
-  std::unique_ptr<std::atomic<const BoxedOp*>[]> read_;  // of each entry: made when first asked for, and kept
+  std::unique_ptr<std::atomic<const BoxedOp*>[]> read_;  // of each entry: made when first requested
   std::vector<int32_t> by_id_;                           // entries by place_of()
   Names by_key_, by_aten_;
 };
 
 Table& table() {
-  static Table* kept = new Table;
-  return *kept;
+  static Table* table = new Table;
+  return *table;
 }
 
 }  // namespace

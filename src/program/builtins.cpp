@@ -104,7 +104,7 @@ Three batch_norm_of_batch(const Tensor& input, const Tensor& weight, const Tenso
                           double eps) {
   return native_batch_norm(input, weight, bias, {}, {}, true, momentum, eps);
 }
-// The running statistics are results, and written back by who asked.
+// The running statistics are results, and the caller writes them back.
 using Five = std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor>;
 Five batch_norm_functional(const Tensor& input, const Tensor& weight, const Tensor& bias, const Tensor& mean,
                            const Tensor& var, bool training, double momentum, double eps) {

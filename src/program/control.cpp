@@ -51,7 +51,7 @@ Tensors while_loop(Graph cond_fn, Graph body_fn, TensorList carried, TensorList 
 
 int64_t length_of(const char* op, TensorList xs) {
   FACULA_CHECK(!xs.empty() && xs[0].defined() && xs[0].dim() > 0 && xs[0].size(0) > 0, ErrorKind::Runtime, op,
-               ": the tensors to go through must have a first dimension that is not empty");
+               ": the tensors to go through must have a first dimension that is not empty, got an empty one");
   for (const Tensor& x : xs) {
     FACULA_CHECK(x.defined() && x.dim() > 0 && x.size(0) == xs[0].size(0), ErrorKind::Runtime, op,
                  ": the tensors to go through must have the same length, got ", xs[0].size(0), " and ",
@@ -109,7 +109,8 @@ Tensors with_gradients(bool enabled, Graph wrapped_func, TensorList args) {
 
 /// A condition that every run has to meet.
 bool assert_holds(const Tensor& self, std::string_view assert_msg) {
-  FACULA_CHECK(self.numel() == 1, ErrorKind::Runtime, "_assert_async: a tensor with one element, got ", self.numel());
+  FACULA_CHECK(self.numel() == 1, ErrorKind::Runtime, "_assert_async: expected a tensor with one element, got ",
+               self.numel());
   FACULA_CHECK(self.item().to_bool(), ErrorKind::Runtime, assert_msg);
   return true;
 }

@@ -11,7 +11,7 @@ bool is_training(const Program& program);
 /// Every op that can do either.
 void set_training(Program& program, bool on);
 /// All floating-point numbers, which must be of one dtype, become those of another: what is expected of inputs, and the
-/// dtypes that ops are told. A NotImplementedError where there are several.
+/// dtypes that ops are given. A NotImplementedError where there are several.
 void set_floating(Program& program, DType dtype);
 void set_device(Program& program, Device device);
 

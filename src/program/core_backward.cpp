@@ -58,13 +58,13 @@ Three convolution_backward(const Tensor& grad, const Tensor& input, const Tensor
   }));
 }
 
-// ---- norms, from what their forward op has kept
+// ---- norms, from what their forward op has saved
 
 /// Statistics of rows or channels, as the private ops take them.
-Tensor statistics(const char* op, const Tensor& kept, int64_t count) {
-  FACULA_CHECK(kept.defined() && kept.numel() == count, ErrorKind::Runtime, op, ": ", count,
-               " statistics are expected, got ", kept.defined() ? TensorMeta::of(kept).text() : "None");
-  return contiguous(reshape(kept, {count}), MemoryFormat::Contiguous);
+Tensor statistics(const char* op, const Tensor& saved, int64_t count) {
+  FACULA_CHECK(saved.defined() && saved.numel() == count, ErrorKind::Runtime, op, ": ", count,
+               " statistics are expected, got ", saved.defined() ? TensorMeta::of(saved).text() : "None");
+  return contiguous(reshape(saved, {count}), MemoryFormat::Contiguous);
 }
 void check_norm(const char* op, const Tensor& grad, const Tensor& input, OptTensor weight, int64_t channels,
                 Mask mask) {
@@ -106,7 +106,7 @@ Three group_norm_backward(const Tensor& grad, const Tensor& input, const Tensor&
 Three batch_norm_backward(const Tensor& grad, const Tensor& input, OptTensor weight, OptTensor mean, OptTensor var,
                           OptTensor save_mean, OptTensor save_rstd, bool train, double eps, Mask mask) {
   constexpr const char* kOp = "native_batch_norm_backward";
-  FACULA_CHECK(input.dim() >= 2, ErrorKind::Runtime, kOp, ": an input with channels, got ", input.sizes());
+  FACULA_CHECK(input.dim() >= 2, ErrorKind::Runtime, kOp, ": expected an input with channels, got ", input.sizes());
   const int64_t channels = input.size(1);
   check_norm(kOp, grad, input, weight, channels, mask);
   const Tensor center = statistics(kOp, train ? save_mean : mean, channels);
@@ -226,7 +226,8 @@ Tensor bce_backward(const Tensor& grad, const Tensor& self, const Tensor& target
 Three attention_backward(const Tensor& grad, const Tensor& query, const Tensor& key, const Tensor& value, const Tensor&,
                          const Tensor&, double dropout, bool causal, OptTensor mask, std::optional<double> scale) {
   FACULA_CHECK(dropout == 0, ErrorKind::NotImplemented,
-               "_scaled_dot_product_flash_attention_for_cpu_backward: what dropout kept is not known, got ", dropout);
+               "_scaled_dot_product_flash_attention_for_cpu_backward: what dropout let through is not known, got ",
+               dropout);
   return three(gradients(grad, {query, key, value}, {true, true, true}, [&](const std::vector<Tensor>& in) {
     return scaled_dot_product_attention(in[0], in[1], in[2], mask, 0, causal, scale);
   }));

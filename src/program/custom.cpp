@@ -187,8 +187,8 @@ class CustomOps {
 };
 
 static CustomOps& custom_ops() {
-  static CustomOps* kept = new CustomOps;
-  return *kept;
+  static CustomOps* ops = new CustomOps;
+  return *ops;
 }
 
 const char* name(KernelKey key) {
@@ -335,36 +335,54 @@ void CustomOp::call(const Value* const* arguments, Value* results) const {
   (*found)(arguments, results);
 }
 
+/// Inside vmap, where there is no rule: the op is called for each example, and the results are stacked.
+void CustomOp::run_examples(const std::vector<Tensor>& tensors, const Value* const* arguments, Value* results) const {
+  const size_t count = row()->arguments.size(), made = row()->results.size();
+  const Batch batch(name_.c_str(), TensorList(tensors));
+  const std::vector<Tensor> stacked = batch.loop([&](const Batch::Example& example) {
+    const std::vector<Tensor> items = example(TensorList(tensors));
+    size_t next = 0;
+    Replaced of_example(arguments, count);
+    of_example.each([&](const Tensor&) { return items[next++]; });
+    call(of_example.places(), results);
+    std::vector<Tensor> outputs;
+    for (size_t i = 0; i < made; ++i) {
+      FACULA_CHECK(results[i].is_tensor(), ErrorKind::NotImplemented, name_,
+                   ": inside vmap results are tensors, else a rule is needed (library.register_vmap), got ",
+                   facula::name(results[i].kind()));
+      outputs.push_back(results[i].tensor());
+    }
+    return outputs;
+  });
+  for (size_t i = 0; i < made; ++i) results[i] = Value(stacked[i]);
+}
+
+/// Results of a kernel without a derivative: their node says so when a gradient would pass.
+void CustomOp::record_underived(uint32_t flags, const std::vector<Tensor>& tensors, const Value* results) const {
+  Ref<Node> node = Ref<Node>::adopt(new Underived(name_));
+  node->flags = flags;
+  for (const Tensor& t : tensors) node->add_edge(gradient_edge(t.impl()));
+  const auto attach = [&](const Tensor& t) {
+    const bool given = std::any_of(tensors.begin(), tensors.end(), [&](const Tensor& each) { return each.is_same(t); });
+    if (t.defined() && !given && is_inexact(t.dtype()) && !t.impl()->base) set_history(t, node.get());
+  };
+  for (size_t i = 0; i < row()->results.size(); ++i) {
+    if (results[i].is_tensor()) attach(results[i].tensor());
+    if (results[i].kind() != Value::Kind::Tensors) continue;
+    for (const Tensor& t : results[i].tensors()) attach(t);
+  }
+}
+
 // A kernel reads memory: it is given no conjugates, and the examples of a batch one by one.
 void CustomOp::run(const CustomKernel& kernel, const Value* const* arguments, Value* results) const {
-  const size_t count = row()->arguments.size(), made = row()->results.size();
+  const size_t count = row()->arguments.size();
   uint32_t flags = 0;
   std::vector<Tensor> tensors;
   each_tensor(arguments, count, [&](const Tensor& t) {
     flags |= t.flags() | live_flags(t.impl());
     tensors.push_back(t);
   });
-  if (flags & kBatched) {
-    const Batch batch(name_.c_str(), TensorList(tensors));
-    Replaced replaced(arguments, count);
-    const std::vector<Tensor> stacked = batch.loop([&](const Batch::Example& example) {
-      const std::vector<Tensor> items = example(TensorList(tensors));
-      size_t next = 0;
-      Replaced of_example(arguments, count);
-      of_example.each([&](const Tensor&) { return items[next++]; });
-      call(of_example.places(), results);
-      std::vector<Tensor> outputs;
-      for (size_t i = 0; i < made; ++i) {
-        FACULA_CHECK(results[i].is_tensor(), ErrorKind::NotImplemented, name_,
-                     ": inside vmap results are tensors, else a rule is needed (library.register_vmap), got ",
-                     facula::name(results[i].kind()));
-        outputs.push_back(results[i].tensor());
-      }
-      return outputs;
-    });
-    for (size_t i = 0; i < made; ++i) results[i] = Value(stacked[i]);
-    return;
-  }
+  if (flags & kBatched) return run_examples(tensors, arguments, results);
   Replaced replaced(arguments, flags & kConjugate ? count : 0);
   if (flags & kConjugate) {
     replaced.each([](const Tensor& t) { return t.is_conj() ? resolve_conj(t) : t; });
@@ -379,19 +397,7 @@ void CustomOp::run(const CustomKernel& kernel, const Value* const* arguments, Va
     if (!row()->arguments[i].written || !arguments[i]->is_tensor()) continue;
     if (const Tensor written = arguments[i]->tensor(); written.defined()) count_write(written);
   }
-  if (!recorded_flags) return;
-  Ref<Node> node = Ref<Node>::adopt(new Underived(name_));
-  node->flags = recorded_flags;
-  for (const Tensor& t : tensors) node->add_edge(gradient_edge(t.impl()));
-  const auto mark = [&](const Tensor& t) {
-    const bool given = std::any_of(tensors.begin(), tensors.end(), [&](const Tensor& each) { return each.is_same(t); });
-    if (t.defined() && !given && is_inexact(t.dtype()) && !t.impl()->base) set_history(t, node.get());
-  };
-  for (size_t i = 0; i < made; ++i) {
-    if (results[i].is_tensor()) mark(results[i].tensor());
-    if (results[i].kind() != Value::Kind::Tensors) continue;
-    for (const Tensor& t : results[i].tensors()) mark(t);
-  }
+  if (recorded_flags) record_underived(recorded_flags, tensors, results);
 }
 
 }  // namespace facula

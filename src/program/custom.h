@@ -6,7 +6,7 @@
 //   - the kernel for the device of the first tensors, or the one for all of them. What it computes is not recorded: its
 //     results have no derivative, and say so where backward meets them;
 //   - the composite kernel, whose own ops are recorded.
-// Registrations come from initializers of libraries, where nothing may be thrown: what is wrong with one is kept for
+// Registrations come from initializers of libraries, where nothing may be thrown: what is wrong with one is stored for
 // who loaded the library (take_registration_error).
 #pragma once
 
@@ -65,6 +65,8 @@ class CustomOp {
     return kernels_[static_cast<size_t>(key)].load(std::memory_order_acquire);
   }
   void run(const CustomKernel& kernel, const Value* const* arguments, Value* results) const;
+  void run_examples(const std::vector<Tensor>& tensors, const Value* const* arguments, Value* results) const;
+  void record_underived(uint32_t flags, const std::vector<Tensor>& tensors, const Value* results) const;
   KernelKey backend_key(const Value* const* arguments) const;
   [[noreturn]] void refuse(KernelKey wanted) const;
 
@@ -94,7 +96,7 @@ size_t custom_registrations();
 
 /// Keeps what went wrong in an initializer.
 void keep_registration_error(const std::string& message);
-/// What went wrong since it was last asked, joined by newlines; "" for nothing.
+/// What went wrong since the last call, joined by newlines; "" for nothing.
 std::string take_registration_error();
 
 /// Loads a shared library with operators; a RuntimeError where it cannot be loaded.

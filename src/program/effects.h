@@ -1,4 +1,4 @@
-// What nodes do besides giving results, and to whose memory: the one analysis that passes ask. It says what may be,
+// What nodes do besides giving results, and to whose memory: the one analysis that passes use. It says what may be,
 // from what the rows of the table state, whatever a run is given.
 //   - A write reaches what is written, and whatever that may be a view of, back to where the memory was made. A result
 //     of the schema's ops shows memory of their first tensor or of one that they write to, if any.

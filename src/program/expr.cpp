@@ -245,7 +245,7 @@ class Reader {
     --depth_;
     return total;
   }
-  bool take(std::string_view word) {
+  bool consume(std::string_view word) {
     skip_spaces();
     if (!text_.substr(at_).starts_with(word)) return false;
     at_ += word.size();
@@ -264,9 +264,9 @@ class Reader {
   Expr product() {
     Expr total = atom();
     while (true) {
-      if (take("//")) total = floor_div(total, atom());
-      else if (take("*")) total = total * atom();
-      else if (take("%")) total = modulo(total, atom());
+      if (consume("//")) total = floor_div(total, atom());
+      else if (consume("*")) total = total * atom();
+      else if (consume("%")) total = modulo(total, atom());
       else return total;
     }
   }
@@ -277,10 +277,10 @@ class Reader {
     return found;
   }
   Expr plain_atom() {
-    if (take("(")) return closed(sum());
-    if (take("-")) return Expr(-1) * atom();
-    if (take("max(")) return closed(pair(maximum));
-    if (take("min(")) return closed(pair(minimum));
+    if (consume("(")) return closed(sum());
+    if (consume("-")) return Expr(-1) * atom();
+    if (consume("max(")) return closed(pair(maximum));
+    if (consume("min(")) return closed(pair(minimum));
     const size_t begin = at_;
     while (at_ < text_.size() && (std::isalnum(static_cast<unsigned char>(text_[at_])) || text_[at_] == '_')) ++at_;
     const std::string word(text_.substr(begin, at_ - begin));
@@ -292,11 +292,11 @@ class Reader {
   }
   Expr pair(Expr (*join)(const Expr&, const Expr&)) {
     const Expr first = sum();
-    if (!take(",")) fail();
+    if (!consume(",")) fail();
     return join(first, sum());
   }
   Expr closed(Expr e) {
-    if (!take(")")) fail();
+    if (!consume(")")) fail();
     return e;
   }
   void skip_spaces() {
@@ -361,7 +361,7 @@ Guard Guard::parse(std::string_view text) {
   Reader reader(text);
   Guard guard{reader.sum(), Relation::Equal, {}, {}};
   for (const auto& [word, relation] : kRelations) {
-    if (!reader.take(word)) continue;
+    if (!reader.consume(word)) continue;
     guard.relation = relation;
     guard.right = reader.sum();
     reader.end();

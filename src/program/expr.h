@@ -1,5 +1,5 @@
 // Integer expressions over symbols: sizes that vary, and what programs compute from them. Immutable and shared; an
-// integer, which most sizes are, takes no memory of its own. What is made is simplified: sums and products are kept
+// integer, which most sizes are, takes no memory of its own. What is made is simplified: sums and products are stored
 // flat, with like terms joined and in one order, so that equal polynomials have equal texts.
 #pragma once
 

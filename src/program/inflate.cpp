@@ -17,7 +17,7 @@ constexpr int kLiterals = 288;  // literals, the end, lengths
 constexpr int kDistances = 30;
 constexpr int kEndOfBlock = 256;
 
-/// Bits of a stream, lowest first. Beyond the end come zeros, of which the reader tells how many it has taken.
+/// Bits of a stream, lowest first. Beyond the end come zeros, and the reader counts how many of them were consumed.
 class Bits {
  public:
   explicit Bits(std::string_view bytes) : bytes_(bytes) {}
@@ -35,7 +35,7 @@ class Bits {
     held_ -= count;
     if (at_ > bytes_.size() && (at_ - bytes_.size()) * 8 > static_cast<size_t>(held_)) fail("it ends early");
   }
-  uint32_t take(int count) {
+  uint32_t consume(int count) {
     const uint32_t found = peek(count);
     skip(count);
     return found;
@@ -103,8 +103,8 @@ class Inflater {
   void run() {
     bool last = false;
     while (!last) {
-      last = bits_.take(1) != 0;
-      switch (bits_.take(2)) {
+      last = bits_.consume(1) != 0;
+      switch (bits_.consume(2)) {
         case 0: stored(); break;
         case 1: fixed_codes(), compressed(); break;
         case 2: own_codes(), compressed(); break;
@@ -140,9 +140,9 @@ class Inflater {
   // The lengths of the codes are themselves written in a code.
   void own_codes() {
     constexpr uint8_t kOrder[] = {16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15};
-    const size_t literals = bits_.take(5) + 257, distances = bits_.take(5) + 1, count = bits_.take(4) + 4;
+    const size_t literals = bits_.consume(5) + 257, distances = bits_.consume(5) + 1, count = bits_.consume(4) + 4;
     std::array<uint8_t, 19> first{};
-    for (size_t i = 0; i < count; ++i) first[kOrder[i]] = static_cast<uint8_t>(bits_.take(3));
+    for (size_t i = 0; i < count; ++i) first[kOrder[i]] = static_cast<uint8_t>(bits_.consume(3));
     literals_.make(first);
     std::array<uint8_t, 320> lengths{};
     for (size_t i = 0; i < literals + distances;) {
@@ -153,7 +153,7 @@ class Inflater {
       }
       if (symbol == 16 && i == 0) fail("a repetition of nothing");
       const uint8_t repeated = symbol == 16 ? lengths[i - 1] : 0;
-      size_t times = symbol == 16 ? 3 + bits_.take(2) : symbol == 17 ? 3 + bits_.take(3) : 11 + bits_.take(7);
+      size_t times = symbol == 16 ? 3 + bits_.consume(2) : symbol == 17 ? 3 + bits_.consume(3) : 11 + bits_.consume(7);
       if (times > literals + distances - i) fail("more codes than it says");
       while (times--) lengths[i++] = repeated;
     }
@@ -171,7 +171,7 @@ class Inflater {
     if (i == 28) return 258;
     if (i < 8) return i + 3;
     const int extra = static_cast<int>(i / 4) - 1;
-    return ((4 + i % 4) << extra) + 3 + bits_.take(extra);
+    return ((4 + i % 4) << extra) + 3 + bits_.consume(extra);
   }
   void repeat(size_t count) {
     const unsigned i = distances_.read(bits_);
@@ -179,7 +179,7 @@ class Inflater {
     size_t distance = i + 1;
     if (i >= 4) {
       const int extra = static_cast<int>(i / 2) - 1;
-      distance = ((2 + i % 2) << extra) + 1 + bits_.take(extra);
+      distance = ((2 + i % 2) << extra) + 1 + bits_.consume(extra);
     }
     if (distance > at_) fail("a distance before the beginning");
     char* to = room(count);

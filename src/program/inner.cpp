@@ -1,6 +1,7 @@
 #include "program/inner.h"
 
 #include <algorithm>
+#include <span>
 
 #include "autograd/function_support.h"
 #include "op_ids_shape.h"
@@ -65,7 +66,24 @@ const Conversion conversions[] = {
     {Kind::Generator, generator_value},
 };
 
-/// What a number becomes where an op wants a tensor; no op makes these.
+/// The arguments of a call in the order of the op table, where out= tensors come first; calls have them last.
+class TableArguments {
+ public:
+  TableArguments(const OpCall& call, size_t outs) : list_(call.arguments), outs_(outs) {}
+  size_t size() const { return list_.size(); }
+  const Argument& operator[](size_t i) const { return list_[(i + size() - outs_) % size()]; }
+
+ private:
+  const std::span<const Argument> list_;
+  const size_t outs_;
+};
+
+/// `conj` of real numbers returns its argument.
+bool returns_argument(const OpCall& call) {
+  return call.op == op_id::conj && !call.arguments[0].as<Tensor>().is_complex();
+}
+
+/// Whether a tensor can be a Python number that an op was given in place of a tensor; no op makes these.
 bool is_number(const Tensor& t) {
   constexpr DType kOfNumbers[] = {DType::Float64, DType::Int64, DType::Complex128, DType::Bool};
   return t.dim() == 0 && !t.is_meta() &&
@@ -99,57 +117,62 @@ void InnerRecorder::finish() {
 
 void InnerRecorder::op_begins(const OpCall& call) { depth_ += call.form != OpForm::Composite; }
 
-void InnerRecorder::op_ends(const OpCall& call, bool failed) {
-  if (call.form == OpForm::Composite || --depth_ > 0 || failed || failure_) return;
+/// Nothing may be thrown through an op: what goes wrong is stored for finish().
+template <class F>
+void InnerRecorder::guarded(F f) {
+  if (failure_) return;
   const Unwatched unseen;
   try {
-    record(call);
+    f();
   } catch (...) {
     failure_ = std::current_exception();
   }
 }
 
+void InnerRecorder::op_ends(const OpCall& call, bool failed) {
+  if (call.form == OpForm::Composite || --depth_ > 0 || failed) return;
+  guarded([&] { record(call); });
+}
+
 void InnerRecorder::elements_copied(const Tensor& to, const Tensor& from) {
-  if (depth_ > 0 || failure_) return;
-  const Unwatched unseen;
-  try {
+  if (depth_ > 0) return;
+  guarded([&] {
     static const BoxedOp& op = *find_boxed("copy_.default");
     running_ = &op;
     filled_ = to.impl();
     std::vector<Arg> arguments{recorder_.argument(to), recorder_.argument(from), Value(false)};
     const Value written = to;
     recorder_.add(op, std::move(arguments), {&written, 1});
-  } catch (...) {
-    failure_ = std::current_exception();
-  }
+  });
 }
 
-// The values of the arguments are looked up first: where a view has to be made, its row comes before this one.
+// A row has three parts: the op, its arguments, its results. The values of tensors are looked up before it begins: where
+// one needs an op of its own (value_of_other), that row comes first.
 void InnerRecorder::record(const OpCall& call) {
   const BoxedOp* op = find_boxed(call.op, call.form);
   FACULA_CHECK(op, ErrorKind::NotImplemented, "recorder: the table has no op ", call.info().name);
+  if (returns_argument(call)) return;
+  const TableArguments arguments(call, op->outs());
+  FACULA_CHECK(arguments.size() == op->arguments.size(), ErrorKind::Runtime, "recorder: ", op->key(), " takes ",
+               op->arguments.size(), " arguments, got ", arguments.size());
   running_ = op;
-  const bool idle = call.op == op_id::conj && !call.arguments[0].as<Tensor>().is_complex();  // the same memory
-  if (idle) return;
-  const size_t outs = op->outs(), given = call.arguments.size();
-  FACULA_CHECK(given == op->arguments.size(), ErrorKind::Runtime, "recorder: ", op->key(), " takes ",
-               op->arguments.size(), " arguments, got ", given);
-  // as the table has them: out= tensors first
-  const auto argument = [&](size_t i) -> const Argument& { return call.arguments[(i + given - outs) % given]; };
-  filled_ = op->fills && argument(0).kind() == Kind::Tensor ? argument(0).as<Tensor>().impl() : nullptr;
+  const bool fills = op->fills && arguments[0].kind() == Kind::Tensor;
+  filled_ = fills ? arguments[0].as<Tensor>().impl() : nullptr;
   found_.clear();
-  for (size_t i = 0; i < given; ++i) find_values(argument(i));
+  next_found_ = 0;
+  for (size_t i = 0; i < arguments.size(); ++i) find_values(arguments[i]);
+
   Trace& trace = recorder_.begin(*op);
-  const int* value = found_.data();
-  for (size_t i = 0; i < given; ++i) put(trace, argument(i), value);
+  for (size_t i = 0; i < arguments.size(); ++i) put_argument(trace, arguments[i]);
   if (call.form == OpForm::Function) {
-    for (const ResultSlot& slot : call.results) give(slot);
-  } else {
-    for (size_t i = 0; i < std::max<size_t>(outs, 1); ++i) {
-      const Tensor& written = argument(i).as<Tensor>();
-      materialize_layout(written);
-      recorder_.result(written);
-    }
+    for (const ResultSlot& slot : call.results) put_result(slot);
+    return;
+  }
+  const size_t written = std::max<size_t>(op->outs(), 1);  // of in-place ops the first argument
+  for (size_t i = 0; i < written; ++i) {
+    const Tensor& result = arguments[i].as<Tensor>();
+    materialize_layout(result);
+    recorder_.result(result);
   }
 }
 
@@ -161,25 +184,24 @@ void InnerRecorder::find_values(const Argument& argument) {
   }
 }
 
-void InnerRecorder::put(Trace& trace, const Argument& argument, const int*& value) {
+void InnerRecorder::put_argument(Trace& trace, const Argument& argument) {
   switch (argument.kind()) {
     case Kind::Tensor:
-      if (argument.as<Tensor>().defined()) return trace.put_ref(*value++);
+      if (argument.as<Tensor>().defined()) return trace.put_ref(found_[next_found_++]);
       return trace.put(Value());
     case Kind::TensorList: {
       const size_t count = argument.as<TensorList>().size();
-      trace.put_refs({std::exchange(value, value + count), count});
-      return;
+      return trace.put_refs({found_.data() + std::exchange(next_found_, next_found_ + count), count});
     }
     case Kind::Operand:
-      if (argument.as<Operand>().is_tensor()) return trace.put_ref(*value++);
+      if (argument.as<Operand>().is_tensor()) return trace.put_ref(found_[next_found_++]);
       return trace.put(facula::value_of(argument));
     case Kind::IntList: return trace.put_ints(argument.as<IntList>());
     default: return trace.put(facula::value_of(argument));
   }
 }
 
-void InnerRecorder::give(const ResultSlot& slot) {
+void InnerRecorder::put_result(const ResultSlot& slot) {
   switch (slot.kind()) {
     case ResultSlot::Kind::Tensor: materialize_layout(slot.as<Tensor>()); return recorder_.result(slot.as<Tensor>());
     case ResultSlot::Kind::TensorList:
@@ -195,27 +217,27 @@ void InnerRecorder::give(const ResultSlot& slot) {
 std::string InnerRecorder::running() const { return running_ ? running_->key() : "the end"; }
 
 int InnerRecorder::value_of_other(const Tensor& tensor) {
-  const int of = recorder_.first_on_storage(tensor);
-  if (of < 0 && tensor.impl() == filled_) return fresh_memory(tensor);
-  if (of < 0 && is_number(tensor)) return number(tensor);
-  FACULA_CHECK(of >= 0, ErrorKind::NotImplemented, "joint: ", running(), " was given a tensor ",
-               TensorMeta::of(tensor).text(), " that no op of the program has made");
-  return view_of_known(tensor, of);
+  const int base = recorder_.first_on_storage(tensor);
+  if (base >= 0) return add_view(tensor, base);
+  if (tensor.impl() == filled_) return add_memory(tensor);
+  if (is_number(tensor)) return add_number(tensor);
+  throw_error(ErrorKind::NotImplemented, "joint: ", running(), " was given a tensor ", TensorMeta::of(tensor).text(),
+              " that no op of the program has made");
 }
 
-int InnerRecorder::view_of_known(const Tensor& tensor, int of) {
-  const TraceValue& base = recorder_.trace().values[static_cast<size_t>(of)];
-  FACULA_CHECK(base.dtype == tensor.dtype() && base.offset == 0 && base.contiguous, ErrorKind::NotImplemented,
-               "joint: ", running(), " was given another view of the memory of ", recorder_.trace().meta(of).text(),
+int InnerRecorder::add_view(const Tensor& tensor, int base) {
+  const TraceValue& seen = recorder_.trace().values[static_cast<size_t>(base)];
+  FACULA_CHECK(seen.dtype == tensor.dtype() && seen.offset == 0 && seen.contiguous, ErrorKind::NotImplemented,
+               "joint: ", running(), " was given another view of the memory of ", recorder_.trace().meta(base).text(),
                ", got ", TensorMeta::of(tensor).text());
   const Value made = tensor;
   recorder_.add(*find_boxed("as_strided.default"),
-                {Arg::of(of), Value(tensor.sizes()), Value(tensor.strides()), Value(tensor.storage_offset())},
+                {Arg::of(base), Value(tensor.sizes()), Value(tensor.strides()), Value(tensor.storage_offset())},
                 {&made, 1});
   return recorder_.value_of(tensor);
 }
 
-int InnerRecorder::number(const Tensor& tensor) {
+int InnerRecorder::add_number(const Tensor& tensor) {
   const Value made = tensor;
   const std::vector<int64_t> none;
   recorder_.add(*find_boxed("full.default"),
@@ -223,7 +245,7 @@ int InnerRecorder::number(const Tensor& tensor) {
   return recorder_.value_of(tensor);
 }
 
-int InnerRecorder::fresh_memory(const Tensor& tensor) {
+int InnerRecorder::add_memory(const Tensor& tensor) {
   const BoxedOp& op = *find_boxed("empty_strided.default");
   const Value made = tensor;
   recorder_.add(op, {Value(tensor.sizes()), Value(tensor.strides()), Value(tensor.dtype()), Value(tensor.device())},

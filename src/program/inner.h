@@ -33,22 +33,28 @@ class InnerRecorder final : public Observer, private CopyWatcher {
 
  private:
   void elements_copied(const Tensor& to, const Tensor& from) override;
+  template <class F>
+  void guarded(F f);
   void record(const OpCall& call);
   void find_values(const Argument& argument);
-  void put(Trace& trace, const Argument& argument, const int*& value);
-  void give(const ResultSlot& slot);
+  void put_argument(Trace& trace, const Argument& argument);
+  void put_result(const ResultSlot& slot);
+
+  /// The number of a tensor that no recorded op gave under this object, by an op that is recorded for it.
   int value_of_other(const Tensor& tensor);
-  int view_of_known(const Tensor& tensor, int of);
-  int fresh_memory(const Tensor& tensor);
-  int number(const Tensor& tensor);
+  int add_view(const Tensor& tensor, int base);
+  int add_memory(const Tensor& tensor);
+  int add_number(const Tensor& tensor);
   std::string running() const;
 
   Recorder& recorder_;
   CopyWatcher* const copies_before_;
-  int depth_ = 0;
-  const BoxedOp* running_ = nullptr;    // the op whose arguments are looked at
+  int depth_ = 0;  // ops that have begun and not ended; only the outermost is recorded
+  // of the op that is being recorded:
+  const BoxedOp* running_ = nullptr;
   std::vector<int> found_;              // the values of its tensors, in order; -1: None in a list
-  const TensorImpl* filled_ = nullptr;  // what it writes all of, whatever was there
+  size_t next_found_ = 0;               // of them, how many are in the trace
+  const TensorImpl* filled_ = nullptr;  // the tensor that it writes all of, whatever was there
   std::exception_ptr failure_;
 };
 

@@ -51,7 +51,7 @@ bool is_utf8(std::string_view text) {
   return true;
 }
 
-std::string shown(std::string_view text, size_t most) {
+std::string text_of(std::string_view text, size_t most) {
   std::string out(text.substr(0, most));
   for (char& c : out) {
     if (c < ' ' || c > '~') c = '?';
@@ -73,7 +73,7 @@ class JsonParser {
  private:
   [[noreturn, gnu::cold]] void fail(const char* wanted) const {
     throw_error(ErrorKind::Value, "JSON: expected ", wanted, " at byte ", at_, ", got ",
-                at_ < text_.size() ? "'" + shown(text_.substr(at_), 20) + "'" : "the end");
+                at_ < text_.size() ? "'" + text_of(text_.substr(at_), 20) + "'" : "the end");
   }
   void skip_spaces() {
     while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\n' || text_[at_] == '\r' || text_[at_] == '\t'))
@@ -83,7 +83,7 @@ class JsonParser {
     skip_spaces();
     return at_ < text_.size() ? text_[at_] : '\0';
   }
-  bool take(char c) {
+  bool consume(char c) {
     if (next() != c) return false;
     ++at_;
     return true;
@@ -135,24 +135,24 @@ class JsonParser {
   Json array(int depth) {
     open(depth);
     const size_t begin = open_.size();
-    if (!take(']')) {
+    if (!consume(']')) {
       do open_.push_back(value(depth));
-      while (take(','));
-      if (!take(']')) fail("',' or ']'");
+      while (consume(','));
+      if (!consume(']')) fail("',' or ']'");
     }
     return closed(Json::Kind::Array, begin);
   }
   Json object(int depth) {
     open(depth);
     const size_t begin = open_.size();
-    if (!take('}')) {
+    if (!consume('}')) {
       do {
         if (next() != '"') fail("a name in quotes");
         open_.push_back(string());
-        if (!take(':')) fail("':'");
+        if (!consume(':')) fail("':'");
         open_.push_back(value(depth));
-      } while (take(','));
-      if (!take('}')) fail("',' or '}'");
+      } while (consume(','));
+      if (!consume('}')) fail("',' or '}'");
     }
     Json made = closed(Json::Kind::Object, begin);
     made.count_ /= 2;
@@ -166,7 +166,7 @@ class JsonParser {
     std::sort(members, members + object.count_, by_name);
     for (uint32_t i = 1; i < object.count_; ++i) {
       FACULA_CHECK(members[i - 1].key() != members[i].key(), ErrorKind::Value,
-                   "JSON: a name appears twice before byte ", at_, ", got '", shown(members[i].key()), "'");
+                   "JSON: a name appears twice before byte ", at_, ", got '", text_of(members[i].key()), "'");
     }
     object.as_.members = members;
   }

@@ -88,6 +88,6 @@ class JsonDocument {
 /// Whether bytes are UTF-8.
 bool is_utf8(std::string_view text);
 /// Its beginning, with what cannot be printed as '?'.
-std::string shown(std::string_view text, size_t most = 60);
+std::string text_of(std::string_view text, size_t most = 60);
 
 }  // namespace facula

@@ -17,7 +17,7 @@ std::vector<Tensor> LoadedProgram::operator()(const std::vector<Value>& inputs) 
   std::vector<Tensor> results;
   for (const Value& value : run(inputs)) {
     FACULA_CHECK(value.is_tensor() || value.is_none(), ErrorKind::Type, "program: result ", results.size(),
-                 " is no tensor, ask run() for it, got ", name(value.kind()));
+                 " is no tensor, call run() for it, got ", name(value.kind()));
     results.push_back(value.tensor());
   }
   return results;

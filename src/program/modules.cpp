@@ -7,7 +7,7 @@ namespace facula {
 namespace {
 
 /// The part before a separator, which is taken from the text with it.
-std::string_view take(std::string_view& text, char separator) {
+std::string_view consume(std::string_view& text, char separator) {
   const size_t end = std::min(text.find(separator), text.size());
   const std::string_view part = text.substr(0, end);
   text.remove_prefix(std::min(end + 1, text.size()));
@@ -26,10 +26,10 @@ std::vector<std::pair<std::string, std::string>> called_modules(const Json& grap
         metadata && metadata->kind() == Json::Kind::Object ? metadata->find("nn_module_stack") : nullptr;
     if (!stack || stack->kind() != Json::Kind::String || !stacks.insert(stack->to_string()).second) continue;
     for (std::string_view rest = stack->to_string(); !rest.empty();) {
-      std::string_view entry = take(rest, ';');  // a key, a path, a class
-      take(entry, ',');
-      std::string_view path = take(entry, ',');
-      const std::string_view name = take(path, '@');  // a further call of the same module has its number behind this
+      std::string_view entry = consume(rest, ';');  // a key, a path, a class
+      consume(entry, ',');
+      std::string_view path = consume(entry, ',');
+      const std::string_view name = consume(path, '@');  // a further call of the same module has its number behind this
       if (known.emplace(name).second) found.emplace_back(name, entry);
     }
   }

@@ -89,14 +89,14 @@ int Program::find_value(std::string_view name) {
 }
 
 void Program::keep_values(const std::vector<int>& number) {
-  size_t kept = 0;
+  size_t count = 0;
   for (size_t v = 0; v < values.size(); ++v) {
     if (number[v] < 0) continue;
-    if (kept != v) values[kept] = std::move(values[v]);
-    ++kept;
+    if (count != v) values[count] = std::move(values[v]);
+    ++count;
   }
-  if (kept == values.size()) return;
-  values.resize(kept);
+  if (count == values.size()) return;
+  values.resize(count);
   by_name_.clear();
   indexed_ = 0;
 }

@@ -144,7 +144,7 @@ class Program {
   };
   void index_names();
   std::unordered_map<std::string, Named, Hash, std::equal_to<>> by_name_;
-  size_t indexed_ = 0;  // how many values are in it: the others are put there when somebody asks for a name
+  size_t indexed_ = 0;  // how many values are in it: the others are put there when a name is first requested
 };
 
 }  // namespace facula

@@ -29,7 +29,7 @@ class TensorReader {
       const Json* entry = table.json->root().at("config").find(path);
       if (entry) return tensor(table.folder, path, *entry);
     }
-    refuse("there is no tensor for '", shown(path), "'");
+    refuse("there is no tensor for '", text_of(path), "'");
   }
 
  private:
@@ -58,7 +58,7 @@ class TensorReader {
 
   Tensor tensor(const std::string& folder, const std::string& path, const Json& entry) {
     const Json* pickled = entry.find("use_pickle");
-    if (pickled && pickled->to_bool()) refuse(shown(path, 200), " is pickled, which is not read");
+    if (pickled && pickled->to_bool()) refuse(text_of(path, 200), " is pickled, which is not read");
     const Json& meta = entry.at("tensor_meta");
     const DType dtype = dtype_of(meta.at("dtype"));
     const std::vector<int64_t> sizes = integers(meta.at("sizes")), strides = integers(meta.at("strides"));
@@ -67,7 +67,7 @@ class TensorReader {
     const bool valid = sizes.size() == strides.size() && sizes.size() <= kMostDims && offset >= 0 &&
                        std::none_of(sizes.begin(), sizes.end(), negative) &&
                        std::none_of(strides.begin(), strides.end(), negative);
-    if (!valid) refuse(shown(path, 200), " has no valid sizes and strides");
+    if (!valid) refuse(text_of(path, 200), " has no valid sizes and strides");
     const std::string record = folder + std::string(entry.at("path_name").to_string());
     const Json* parameter = entry.find("is_param");
     const Json* wants = meta.find("requires_grad");
@@ -76,7 +76,7 @@ class TensorReader {
     const bool empty = product_of(sizes).value_or(1) == 0;
     const int64_t last = empty ? -1 : places_of(sizes, strides, offset).high.value_or(INT64_MAX);
     const int64_t there = static_cast<int64_t>(storage->nbytes) / item_size(dtype);
-    if (last >= there) refuse(shown(path, 200), " reaches beyond its ", storage->nbytes, " bytes");
+    if (last >= there) refuse(text_of(path, 200), " reaches beyond its ", storage->nbytes, " bytes");
     return shared(record, dtype, sizes, strides, empty ? 0 : offset, grad);
   }
   const Ref<Storage>& storage_of(const std::string& record) {

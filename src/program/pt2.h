@@ -27,7 +27,7 @@ struct ProgramFile {
   std::string in_spec, out_spec;           // how arguments and results are nested: JSON, as PyTorch's pytrees write it
   std::vector<std::string> forward_names;  // of the arguments of the module
   std::vector<std::pair<std::string, std::string>> modules;  // paths in the order of their calls, and classes
-  std::optional<std::string> examples;  // the file of sample inputs, as torch.save wrote it, if it was asked for
+  std::optional<std::string> examples;  // the file of sample inputs, as torch.save wrote it, if it was requested
 };
 
 /// Throws a RuntimeError that says what is wrong. `facula::load()` comes first.

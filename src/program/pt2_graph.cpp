@@ -75,7 +75,7 @@ const BoxedOp* find_registered(std::string_view target) {
   name.replace(dot, 1, "::");
   const BoxedOp* op = find_boxed(name);
   if (!op)
-    refuse("the operator ", shown(name, 100), " is not registered: the library that has it must be loaded before ",
+    refuse("the operator ", text_of(name, 100), " is not registered: the library that has it must be loaded before ",
            "(torch.ops.load_library, facula-run --library)");
   return op;
 }
@@ -97,7 +97,7 @@ const BoxedOp* find_target(std::string_view target) {
     if (target == own) op = find_boxed(std::string(key) + ".default");
   }
   if (!op) op = find_registered(target);
-  if (!op) refuse("the operator ", shown(target, 100), " is not known here");
+  if (!op) refuse("the operator ", text_of(target, 100), " is not known here");
   return op;
 }
 
@@ -148,7 +148,7 @@ double float_of(const Json& number) {
   const std::string_view name = number.to_string();
   if (name == "Infinity") return kInfinity;
   if (name == "-Infinity") return -kInfinity;
-  if (name != "NaN") refuse("a number is expected, got '", shown(name), "'");
+  if (name != "NaN") refuse("a number is expected, got '", text_of(name), "'");
   return std::numeric_limits<double>::quiet_NaN();
 }
 
@@ -191,7 +191,7 @@ class GraphReader {
 
   int define(std::string_view name, Kind kind, TensorMeta meta = {}) {
     const int value = add(std::string(name), kind, std::move(meta));
-    if (!values_.emplace(name, value).second) refuse("the value '", shown(name), "' is made twice");
+    if (!values_.emplace(name, value).second) refuse("the value '", text_of(name), "' is made twice");
     return value;
   }
   /// A value that the file does not name.
@@ -209,7 +209,7 @@ class GraphReader {
   int find(const Json& name) const {
     const auto found = values_.find(name.to_string());
     if (found == values_.end())
-      refuse("a value that is defined before is expected, got '", shown(name.to_string()), "'");
+      refuse("a value that is defined before is expected, got '", text_of(name.to_string()), "'");
     return found->second;
   }
   Arg named(const Json& holder, const char* key = "name") const { return Arg::of(find(holder.at(key))); }
@@ -246,7 +246,7 @@ class GraphReader {
     const int64_t hint = hint_of(expr);
     if (binds && depth_ > 0 && !(read && read->op() == Expr::Op::Symbol)) return free_size(hint);
     if (binds) {
-      if (!read) refuse("the size '", shown(text, 100), "' of an input cannot be read");
+      if (!read) refuse("the size '", text_of(text, 100), "' of an input cannot be read");
       add_symbols(*read, hint);
       return *read;
     }
@@ -262,7 +262,7 @@ class GraphReader {
   }
   TensorMeta meta(std::string_view name, bool binds = false) {
     const Json* found = metas_->find(name);
-    if (!found) refuse("nothing is said of the tensor '", shown(name), "'");
+    if (!found) refuse("nothing is said of the tensor '", text_of(name), "'");
     TensorMeta made;
     made.dtype = dtype_of(found->at("dtype"));
     const auto sizes = found->at("sizes").items();
@@ -310,11 +310,11 @@ class GraphReader {
       made.value = define_tensor(spec.value.at("arg"));
       const Json* persistent = spec.value.find("persistent");
       made.persistent = !persistent || persistent->to_bool();
-      if (!held_.emplace(made.path, made.value).second) refuse("the input '", shown(made.path), "' is there twice");
+      if (!held_.emplace(made.path, made.value).second) refuse("the input '", text_of(made.path), "' is there twice");
       program_.inputs.push_back(std::move(made));
       return;
     }
-    refuse("inputs are tensors, parameters, buffers and constants, got ", shown(spec.key()));
+    refuse("inputs are tensors, parameters, buffers and constants, got ", text_of(spec.key()));
   }
   void user_input(const Json::Member& arg) {
     ProgramInput made;
@@ -335,7 +335,8 @@ class GraphReader {
     made.constant = argument(arg).constant;
     const Kind kind = made.constant.kind();
     const bool plain = kind == Kind::Int || kind == Kind::Float || kind == Kind::Bool || kind == Kind::String;
-    if (!plain && arg.key() != "as_none") refuse("a constant input is a number, a str or None, got ", shown(arg.key()));
+    if (!plain && arg.key() != "as_none")
+      refuse("a constant input is a number, a str or None, got ", text_of(arg.key()));
     made.value = add(name, kind);
     made.path = std::move(name);
     program_.inputs.push_back(std::move(made));
@@ -352,7 +353,7 @@ class GraphReader {
     } catch (const Error& error) {
       std::string_view what = error.what();
       if (what.starts_with("load: ")) what.remove_prefix(6);
-      refuse(what, " [node ", i, ", ", shown(target->to_string(), 100), "]");
+      refuse(what, " [node ", i, ", ", text_of(target->to_string(), 100), "]");
     }
   }
   void node(const Json& json, std::string_view target) {
@@ -416,7 +417,7 @@ class GraphReader {
     for (size_t i = 0; i < results.size(); ++i) {
       const std::string_view name = outputs[i].only().value.at("name").to_string();
       if (results[i].kind != Arg::Kind::Ref || !values_.emplace(name, results[i].ref).second)
-        refuse("the value '", shown(name), "' is made twice");
+        refuse("the value '", text_of(name), "' is made twice");
     }
   }
 
@@ -431,7 +432,7 @@ class GraphReader {
       size_t place = keyword ? place_of(op, name) : next_place(op, next);
       if (place >= given.size()) place = place_of(op, name);
       if (place < given.size()) given[place] = argument(arg);
-      else if (!harmless(name, arg)) refuse("there is no argument '", shown(name), "' here");
+      else if (!harmless(name, arg)) refuse("there is no argument '", text_of(name), "' here");
     }
     std::vector<Arg> all;
     for (size_t i = 0; i < given.size(); ++i) {
@@ -469,7 +470,7 @@ class GraphReader {
          {std::pair{"as_sym_int", Kind::Int}, {"as_sym_float", Kind::Float}, {"as_sym_bool", Kind::Bool}}) {
       if (output.key() == own) return {define(output.value.at("as_name").to_string(), kind)};
     }
-    refuse("a result is a tensor or a number, got ", shown(output.key()));
+    refuse("a result is a tensor or a number, got ", text_of(output.key()));
   }
 
   // ---- arguments, by what the file calls their kinds
@@ -513,7 +514,7 @@ class GraphReader {
          }},
     };
     const auto found = kReaders.find(arg.key());
-    if (found == kReaders.end()) refuse("an argument ", shown(arg.key()), " is not known");
+    if (found == kReaders.end()) refuse("an argument ", text_of(arg.key()), " is not known");
     return found->second(*this, arg.value);
   }
   Arg list(const Json& json, Arg (GraphReader::*read)(const Json&)) {
@@ -546,7 +547,7 @@ class GraphReader {
     if (spec.key() == "loss_output") return with_role(spec.value, Role::Loss, nullptr);
     if (spec.key() == "gradient_to_parameter") return with_role(spec.value, Role::ParameterGradient, "parameter_name");
     if (spec.key() == "gradient_to_user_input") return with_role(spec.value, Role::InputGradient, "user_input_name");
-    refuse("outputs are results, gradients and mutations, got ", shown(spec.key()));
+    refuse("outputs are results, gradients and mutations, got ", text_of(spec.key()));
   }
   void with_role(const Json& spec, OutputRole::Kind kind, const char* target) {
     program_.roles.resize(program_.outputs.size());

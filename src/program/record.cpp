@@ -164,7 +164,7 @@ void Recorder::result(TensorList list) {
 
 void Recorder::add(const BoxedOp& op, std::vector<Arg> arguments, std::span<const Value> results) {
   FACULA_CHECK(arguments.size() == op.arguments.size() && results.size() == op.results.size(), ErrorKind::Runtime,
-               "recorder: ", op.signature(), " was told with ", arguments.size(), " arguments and ", results.size(),
+               "recorder: ", op.signature(), " was recorded with ", arguments.size(), " arguments and ", results.size(),
                " results");
   Trace& trace = begin(op);
   for (Arg& argument : arguments) trace.put(std::move(argument));

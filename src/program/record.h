@@ -1,8 +1,8 @@
 // The recorder: makes a program from ops as they run. Whoever sees an op (the bindings, where Python calls it, before
-// composites open up) tells what it was given and what it gave; the recorder finds out which tensors these are.
+// composites open up) reports what it was given and what it gave; the recorder finds out which tensors these are.
 //   - A tensor is known by identity, from when it is an input or made inside; after know_memory() also by the elements
 //     that it shows. The recorder holds every tensor that it knows, so that none comes back at another's address.
-//   - A tensor that is neither was made before: a constant. It is kept as it is when `keep` says so (what a module
+//   - A tensor that is neither was made before: a constant. It is stored as it is when `keep` says so (what a module
 //     holds), else as a copy of what it shows at its first use, which every run copies once more.
 //   - What an op writes into is from then on the op's result.
 //   - Ops are noted in a trace (program/trace.h); finish() makes the program of it.
@@ -33,7 +33,7 @@ class Recorder {
 
   /// An op has run. `results` as the op gave them; those of forms that write are the tensors written.
   void add(const BoxedOp& op, std::vector<Arg> arguments, std::span<const Value> results);
-  /// The same in steps: begin(), then every argument is put into the trace, and every result is told.
+  /// The same in steps: begin(), then every argument is put into the trace, and every result is reported.
   Trace& begin(const BoxedOp& op);
   void result(const Tensor& tensor);
   void result(TensorList list);

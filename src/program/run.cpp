@@ -1,3 +1,16 @@
+// Programs are planned once, and then run step by step over a frame of values:
+//
+//     frame:  | values of the program, by number          | what is built before calls          |
+//             | inputs   results of steps ...             | lists with values in them, sizes    |
+//
+// A step is one call of an op. What it needs lies in lists of the plan that all steps share, each step's part behind
+// that of the step before, so that a step is a few numbers and a run reads memory in order:
+//
+//     steps:      step 0        step 1        ...   end
+//                 |             |                   |
+//     arguments:  0 1 2         3 4           ...          places in the frame, or constants
+//     builds:     0             (none)        ...          made before the call
+//     drops:      0 1           2             ...          places that are released after the call
 #include "program/run.h"
 
 #include <algorithm>
@@ -19,19 +32,20 @@ struct Build {
 struct Step {
   const BoxedOp* op;
   const ProgramNode* node;
-  uint32_t arguments, builds, drops;  // where its own begin in the plan's lists; the next step's begin is their end
-  int32_t result;                     // the first of results that lie side by side; -1: by the node's lists
-  uint32_t results;                   // how many lie there
+  uint32_t first_argument, first_build, first_drop;  // in the plan's lists; those of the next step are the ends
+  int32_t first_result;  // in the frame, where results lie side by side; else kScattered: the node's lists say where
+  uint32_t result_count;
   bool no_grad;
 };
+constexpr int32_t kScattered = -1;
 
 }  // namespace
 
-struct Runner::Plan {
+struct Runner::RunPlan {
   std::vector<Step> steps;
   std::vector<int32_t> arguments;  // a place in the frame, or ~number of a constant
   std::vector<Build> builds;
-  std::vector<uint32_t> drops;  // places that are let go after the step
+  std::vector<uint32_t> drops;  // places that are released after the step
   std::vector<Value> constants;
   size_t places = 0;
   size_t user_inputs = 0;
@@ -103,28 +117,29 @@ bool is_symbolic(const Arg& arg) { return arg.kind == Arg::Kind::List || arg.con
 
 class Planner {
  public:
-  Planner(const Program& program, Runner::Plan& plan) : program_(program), plan_(plan) {}
+  Planner(const Program& program, Runner::RunPlan& plan) : program_(program), plan_(plan) {}
   void run();
 
  private:
   uint32_t new_place() { return static_cast<uint32_t>(plan_.places++); }
   int32_t place_of(const Arg& arg);
   void add(const ProgramNode& node);
+  Step step_here(const ProgramNode* node) const;
+  static int32_t first_of_neighbours(const ProgramNode& node);
   void find_last_uses();
 
   const Program& program_;
-  Runner::Plan& plan_;
+  Runner::RunPlan& plan_;
   std::vector<std::vector<uint32_t>> dying_;  // by node
 };
 
 }  // namespace
 
-// The frame of a run: a place for every value, then for what is built.
 namespace {
 
 void Planner::find_last_uses() {
-  constexpr size_t kKept = SIZE_MAX;
-  std::vector<size_t> last(program_.values.size(), kKept);
+  constexpr size_t kNeverDies = SIZE_MAX;
+  std::vector<size_t> last(program_.values.size(), kNeverDies);
   for (size_t i = 0; i < program_.nodes.size(); ++i) {
     const ProgramNode& node = program_.nodes[i];
     for (const auto& result : node.results) {
@@ -132,10 +147,11 @@ void Planner::find_last_uses() {
     }
     for (const Arg& arg : node.arguments) arg.each_ref([&](int ref) { last[static_cast<size_t>(ref)] = i; });
   }
-  for (const Arg& output : program_.outputs) output.each_ref([&](int ref) { last[static_cast<size_t>(ref)] = kKept; });
+  for (const Arg& output : program_.outputs)
+    output.each_ref([&](int ref) { last[static_cast<size_t>(ref)] = kNeverDies; });
   dying_.resize(program_.nodes.size());
   for (size_t value = 0; value < last.size(); ++value) {
-    if (last[value] != kKept) dying_[last[value]].push_back(static_cast<uint32_t>(value));
+    if (last[value] != kNeverDies) dying_[last[value]].push_back(static_cast<uint32_t>(value));
   }
 }
 
@@ -152,20 +168,28 @@ int32_t Planner::place_of(const Arg& arg) {
 void Planner::add(const ProgramNode& node) {
   FACULA_CHECK(node.arguments.size() <= kMostArguments && node.results.size() <= kMostResults, ErrorKind::Value,
                "program: an op with too many arguments, got ", node.op->signature());
-  Step step{node.op,
-            &node,
-            static_cast<uint32_t>(plan_.arguments.size()),
-            static_cast<uint32_t>(plan_.builds.size()),
-            static_cast<uint32_t>(plan_.drops.size()),
-            node.results.empty() || node.results[0].empty() ? -1 : node.results[0][0],
-            static_cast<uint32_t>(node.results.size()),
-            node.no_grad};
-  for (size_t i = 0; i < node.results.size(); ++i) {
-    const bool side_by_side = !node.op->results[i].list && node.results[i][0] == step.result + static_cast<int>(i);
-    if (!side_by_side) step.result = -1;
-  }
+  plan_.steps.push_back(step_here(&node));
   for (const Arg& arg : node.arguments) plan_.arguments.push_back(place_of(arg));
-  plan_.steps.push_back(step);
+}
+
+/// A step whose parts of the lists begin here; without a node the one that ends the plan.
+Step Planner::step_here(const ProgramNode* node) const {
+  return {.op = node ? node->op : nullptr,
+          .node = node,
+          .first_argument = static_cast<uint32_t>(plan_.arguments.size()),
+          .first_build = static_cast<uint32_t>(plan_.builds.size()),
+          .first_drop = static_cast<uint32_t>(plan_.drops.size()),
+          .first_result = node ? first_of_neighbours(*node) : kScattered,
+          .result_count = node ? static_cast<uint32_t>(node->results.size()) : 0,
+          .no_grad = node && node->no_grad};
+}
+
+int32_t Planner::first_of_neighbours(const ProgramNode& node) {
+  if (node.results.empty() || node.results[0].empty()) return kScattered;
+  const int first = node.results[0][0];
+  for (size_t i = 0; i < node.results.size(); ++i)
+    if (node.op->results[i].list || node.results[i][0] != first + static_cast<int>(i)) return kScattered;
+  return first;
 }
 
 void Planner::run() {
@@ -178,9 +202,7 @@ void Planner::run() {
     for (uint32_t value : dying_[i]) plan_.drops.push_back(value);
     for (size_t k = first; k < plan_.builds.size(); ++k) plan_.drops.push_back(plan_.builds[k].place);
   }
-  plan_.steps.push_back({nullptr, nullptr, static_cast<uint32_t>(plan_.arguments.size()),
-                         static_cast<uint32_t>(plan_.builds.size()), static_cast<uint32_t>(plan_.drops.size()), -1, 0,
-                         false});
+  plan_.steps.push_back(step_here(nullptr));
 }
 
 // Inputs
@@ -202,10 +224,10 @@ std::string constant_text(const Value& value) {
   return text.str();
 }
 [[noreturn, gnu::cold]] void refuse(const ProgramInput& input, const TensorMeta& wanted, const Value& got) {
-  TensorMeta shown = wanted;
-  shown.requires_grad = false;
-  shown.strides.clear();
-  throw_error(ErrorKind::Runtime, "program: input '", input.path, "': expected ", shown.text(), ", got ",
+  TensorMeta expected = wanted;
+  expected.requires_grad = false;
+  expected.strides.clear();
+  throw_error(ErrorKind::Runtime, "program: input '", input.path, "': expected ", expected.text(), ", got ",
               got.is_tensor() ? shape_text(got.tensor()) : name(got.kind()));
 }
 
@@ -275,7 +297,7 @@ void bind_inputs(const Program& program, std::span<const Value> given, std::span
   if (!program.symbols.empty() || !program.guards.empty()) check_sizes(program, given, bound);
 }
 
-/// An op may give None for a result that it was not asked for (a gradient by a mask), which then stands for no tensor.
+/// An op may give None for a result that was not requested (a gradient by a mask), which then stands for no tensor.
 void check_gaps(const BoxedOp& op, const Value* const* given) {
   const auto missing = [](const Value& v) {
     if (v.kind() != Value::Kind::Tensors) return v.is_none();
@@ -284,7 +306,7 @@ void check_gaps(const BoxedOp& op, const Value* const* given) {
   for (size_t i = 0; i < op.arguments.size(); ++i) {
     const BoxedArgument& wanted = op.arguments[i];
     const bool needs = wanted.type.is_tensor() && !wanted.type.optional && !wanted.has_gaps();
-    FACULA_CHECK(!needs || !missing(*given[i]), ErrorKind::Type, op.name, "(): argument '", wanted.name, "' is a ",
+    FACULA_CHECK(!needs || !missing(*given[i]), ErrorKind::Type, op.name, ": argument '", wanted.name, "' is a ",
                  wanted.type.text(), ", got None");
   }
 }
@@ -302,6 +324,17 @@ void put_results(const ProgramNode& node, Value* made, Value* frame) {
   }
 }
 
+/// Calls an op whose results do not lie side by side. Returns whether one of them is None.
+bool call_scattered(const Step& step, const Value* const* arguments, Value* frame) {
+  std::array<Value, kMostResults> results;
+  step.op->call(arguments, results.data());
+  put_results(*step.node, results.data(), frame);
+  bool has_gaps = false;
+  for (const auto& places : step.node->results)
+    for (int place : places) has_gaps |= frame[place].is_none();
+  return has_gaps;
+}
+
 [[gnu::cold, noreturn]] void rethrow_at(const ProgramNode& node, const Error& error) {
   std::string where = " [in the program's " + node.op->key();
   if (!node.source.empty()) where += ", recorded at " + node.source;
@@ -312,47 +345,44 @@ void put_results(const ProgramNode& node, Value* made, Value* frame) {
 
 Runner::Runner(std::shared_ptr<const Program> program) : program_(std::move(program)) {
   program_->verify();
-  auto plan = std::make_unique<Plan>();
+  auto plan = std::make_unique<RunPlan>();
   Planner(*program_, *plan).run();
   plan_ = std::move(plan);
 }
 Runner::~Runner() = default;
 
 std::vector<Value> Runner::run(std::span<const Value> inputs, std::span<const Tensor> held) const {
-  const Plan& plan = *plan_;
+  const RunPlan& plan = *plan_;
   std::vector<Value> room(plan.places);
   Value* const frame = room.data();
   Bound bound(*program_);
   bind_inputs(*program_, inputs, held, plan.user_inputs, frame, bound);
   const Value* arguments[kMostArguments];
-  bool gaps = false;  // among the values
+  bool has_gaps = false;  // among the values
   const Step* const last = &plan.steps.back();
   for (const Step* step = plan.steps.data(); step != last; ++step) {
+    const Step& next = step[1];
     try {
-      for (uint32_t i = step->builds; i < step[1].builds; ++i) {
+      for (uint32_t i = step->first_build; i < next.first_build; ++i) {
         frame[plan.builds[i].place] = made(*plan.builds[i].from, frame, bound);
       }
-      for (uint32_t i = step->arguments, k = 0; i < step[1].arguments; ++i, ++k) {
+      for (uint32_t i = step->first_argument, k = 0; i < next.first_argument; ++i, ++k) {
         const int32_t place = plan.arguments[i];
         arguments[k] = place >= 0 ? frame + place : &plan.constants[static_cast<size_t>(~place)];
       }
-      if (__builtin_expect(gaps, 0)) check_gaps(*step->op, arguments);
+      if (__builtin_expect(has_gaps, 0)) check_gaps(*step->op, arguments);
       const GradMode mode(GradMode::enabled() && !step->no_grad);
-      if (__builtin_expect(step->result >= 0, 1)) {
-        step->op->call(arguments, frame + step->result);
-        for (uint32_t i = 0; i < step->results; ++i) gaps |= frame[step->result + static_cast<int32_t>(i)].is_none();
+      if (__builtin_expect(step->first_result != kScattered, 1)) {
+        Value* const results = frame + step->first_result;
+        step->op->call(arguments, results);
+        for (uint32_t i = 0; i < step->result_count; ++i) has_gaps |= results[i].is_none();
       } else {
-        std::array<Value, kMostResults> results;
-        step->op->call(arguments, results.data());
-        put_results(*step->node, results.data(), frame);
-        for (const auto& made : step->node->results) {
-          for (int value : made) gaps |= frame[value].is_none();
-        }
+        has_gaps |= call_scattered(*step, arguments, frame);
       }
     } catch (const Error& error) {
       rethrow_at(*step->node, error);
     }
-    for (uint32_t i = step->drops; i < step[1].drops; ++i) frame[plan.drops[i]].reset();
+    for (uint32_t i = step->first_drop; i < next.first_drop; ++i) frame[plan.drops[i]].reset();
   }
   std::vector<Value> outputs;
   for (const Arg& output : program_->outputs) outputs.push_back(made(output, frame, bound));

@@ -23,11 +23,11 @@ class Runner {
   std::vector<Value> run(std::span<const Value> inputs, std::span<const Tensor> held) const;
 
   const Program& program() const { return *program_; }
-  struct Plan;
+  struct RunPlan;
 
  private:
   std::shared_ptr<const Program> program_;
-  std::unique_ptr<const Plan> plan_;
+  std::unique_ptr<const RunPlan> plan_;
 };
 
 }  // namespace facula

@@ -30,16 +30,16 @@ class SchemaReader {
                  " characters are expected, got ", text_.size());
     BoxedOp op;
     op.name = identifier("a name");
-    while (take("::")) op.name += "::" + identifier("a name");
-    if (take(".")) op.overload = identifier("an overload");
+    while (consume("::")) op.name += "::" + identifier("a name");
+    if (consume(".")) op.overload = identifier("an overload");
     need("(");
     bool keywords = false;
-    if (!take(")")) {
+    if (!consume(")")) {
       do {
-        if (take("*")) keywords = true;
+        if (consume("*")) keywords = true;
         else op.arguments.push_back(argument(keywords));
         expect(op.arguments.size() <= kMostArguments, "at most " + std::to_string(kMostArguments) + " arguments");
-      } while (take(","));
+      } while (consume(","));
       need(")");
     }
     need("->");
@@ -64,14 +64,14 @@ class SchemaReader {
   void skip() {
     while (at_ < text_.size() && (peek() == ' ' || peek() == '\n' || peek() == '\t' || peek() == '\r')) ++at_;
   }
-  bool take(std::string_view word) {
+  bool consume(std::string_view word) {
     skip();
     if (!text_.substr(at_).starts_with(word)) return false;
     at_ += word.size();
     return true;
   }
   void need(std::string_view word) {
-    if (!take(word)) fail("'" + std::string(word) + "'");
+    if (!consume(word)) fail("'" + std::string(word) + "'");
   }
   std::string identifier(const std::string& what) {
     skip();
@@ -100,11 +100,11 @@ class SchemaReader {
       fail("a type that operators can take here");
     }
     alias(written);
-    const bool item = take("?");
-    if (take("[")) {
+    const bool item = consume("?");
+    if (consume("[")) {
       found.list = true;
       int64_t size = 0;
-      if (!take("]")) {
+      if (!consume("]")) {
         size = integer();
         expect(size > 0 && size <= std::numeric_limits<int8_t>::max(), "a short length");
         need("]");
@@ -112,15 +112,15 @@ class SchemaReader {
       found.list_size = static_cast<int8_t>(size);
       alias(written);
       expect(!item, "a list whose items are all there");
-      found.optional = take("?");
-      expect(!take("["), "no list of lists");
+      found.optional = consume("?");
+      expect(!consume("["), "no list of lists");
     } else {
       found.optional = item;
     }
     return found;
   }
   void alias(bool& written) {
-    if (!take("(")) return;
+    if (!consume("(")) return;
     while (peek() && peek() != ')') {
       written = written || peek() == '!';
       ++at_;
@@ -133,19 +133,19 @@ class SchemaReader {
     made.type = type(made.written);
     made.name = identifier("the argument's name");
     made.keyword_only = keyword_only;
-    made.required = !take("=");
+    made.required = !consume("=");
     if (!made.required) made.default_value = default_of(made.type);
     return made;
   }
 
   void results(BoxedOp& op) {
-    if (!take("(")) {
+    if (!consume("(")) {
       result(op, false);
       return;
     }
-    if (take(")")) return;
+    if (consume(")")) return;
     do result(op, true);
-    while (take(","));
+    while (consume(","));
     need(")");
   }
   void result(BoxedOp& op, bool may_have_name) {
@@ -168,9 +168,9 @@ class SchemaReader {
   /// An integer, unless it has a fraction or an exponent.
   Value number() {
     skip();
-    if (take("inf")) return INFINITY;
-    if (take("-inf")) return -INFINITY;
-    if (take("nan")) return NAN;
+    if (consume("inf")) return INFINITY;
+    if (consume("-inf")) return -INFINITY;
+    if (consume("nan")) return NAN;
     const char *begin = text_.data() + at_, *end = text_.data() + text_.size();
     double value = 0;
     const auto [rest, error] = std::from_chars(begin, end, value);
@@ -181,12 +181,12 @@ class SchemaReader {
     return value;
   }
   int64_t integer_or_constant() {  // as losses call their reductions
-    if (take("Mean")) return 1;
-    if (take("Sum")) return 2;
+    if (consume("Mean")) return 1;
+    if (consume("Sum")) return 2;
     return integer();
   }
   bool truth() {
-    if (take("True")) return true;
+    if (consume("True")) return true;
     need("False");
     return false;
   }
@@ -209,10 +209,10 @@ class SchemaReader {
 
 Value SchemaReader::list_of(const BoxedType& type) {
   std::vector<Value> items;
-  if (take("[")) {
-    if (!take("]")) {
+  if (consume("[")) {
+    if (!consume("]")) {
       do items.push_back(type.base == Base::Bool ? Value(truth()) : number());
-      while (take(","));
+      while (consume(","));
       need("]");
     }
   } else {  // one for all
@@ -238,7 +238,7 @@ Value SchemaReader::list_of(const BoxedType& type) {
 }
 
 Value SchemaReader::default_of(const BoxedType& type) {
-  if (type.optional && take("None")) return {};
+  if (type.optional && consume("None")) return {};
   if (type.list && type.is_tensor()) {
     need("[");
     need("]");
@@ -252,8 +252,8 @@ Value SchemaReader::default_of(const BoxedType& type) {
     case Base::Float: return number().to_float();
     case Base::Scalar: return number();
     case Base::MemoryFormat:
-      if (take("contiguous_format")) return MemoryFormat::Contiguous;
-      if (take("preserve_format")) return MemoryFormat::Preserve;
+      if (consume("contiguous_format")) return MemoryFormat::Contiguous;
+      if (consume("preserve_format")) return MemoryFormat::Preserve;
       break;
     default: break;
   }

@@ -41,14 +41,14 @@ class SreprReader {
   void skip_spaces() {
     while (at_ < text_.size() && text_[at_] == ' ') ++at_;
   }
-  bool take(char c) {
+  bool consume(char c) {
     skip_spaces();
     if (at_ >= text_.size() || text_[at_] != c) return false;
     ++at_;
     return true;
   }
   void need(char c) {
-    if (!take(c)) throw Unreadable();
+    if (!consume(c)) throw Unreadable();
   }
   std::string_view word() {
     skip_spaces();
@@ -92,7 +92,7 @@ class SreprReader {
     need('\'');
     const std::string_view name = word();
     need('\'');
-    while (take(',')) {
+    while (consume(',')) {
       word();
       need('=');
       word();
@@ -103,7 +103,7 @@ class SreprReader {
   Part joined(Join join, int depth, size_t most) {
     Part all = part(depth + 1);
     size_t count = 1;
-    for (; take(','); ++count) {
+    for (; consume(','); ++count) {
       const Part next = part(depth + 1);
       all.terms += next.terms;
       if (all.terms > kMostTerms) throw Unreadable();

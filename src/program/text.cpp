@@ -152,15 +152,15 @@ class LineReader {
   LineReader(Program& program, std::string_view text, int line) : program_(program), text_(text), line_(line) {}
 
   bool read() {
-    if (take("symbol ")) return symbol();
-    if (take("guard ")) return guard();
-    if (take("input ")) return input();
-    if (take("role ")) return role();
-    if (take("return")) {
+    if (consume("symbol ")) return symbol();
+    if (consume("guard ")) return guard();
+    if (consume("input ")) return input();
+    if (consume("role ")) return role();
+    if (consume("return")) {
       skip();
       while (at_ < text_.size()) {
         program_.outputs.push_back(argument());
-        if (!take(",")) break;
+        if (!consume(",")) break;
       }
       end();
       return true;
@@ -177,14 +177,14 @@ class LineReader {
   void skip() {
     while (at_ < text_.size() && text_[at_] == ' ') ++at_;
   }
-  bool take(std::string_view word) {
+  bool consume(std::string_view word) {
     skip();
     if (!text_.substr(at_).starts_with(word)) return false;
     at_ += word.size();
     return true;
   }
   void need(std::string_view word) {
-    if (!take(word)) fail("'" + std::string(word) + "'");
+    if (!consume(word)) fail("'" + std::string(word) + "'");
   }
   void end() {
     skip();
@@ -252,7 +252,7 @@ class LineReader {
   }
   bool guard() {
     Guard g = Guard::parse(until("@"));
-    if (take("@")) {
+    if (consume("@")) {
       skip();
       g.source = rest();
     }
@@ -269,8 +269,8 @@ class LineReader {
     i.kind = *found;
     i.path = quoted_text();
     i.value = definition();
-    i.persistent = !take("not persistent");
-    if (take("is ")) i.constant = argument().constant;
+    i.persistent = !consume("not persistent");
+    if (consume("is ")) i.constant = argument().constant;
     end();
     program_.inputs.push_back(std::move(i));
     return false;
@@ -293,7 +293,7 @@ class LineReader {
   std::vector<Expr> sizes() {
     std::vector<Expr> found;
     need("[");
-    if (take("]")) return found;
+    if (consume("]")) return found;
     do {
       skip();
       size_t depth = 0, stop = at_;
@@ -305,7 +305,7 @@ class LineReader {
       }
       found.push_back(Expr::parse(text_.substr(at_, stop - at_)));
       at_ = stop;
-    } while (take(","));
+    } while (consume(","));
     need("]");
     return found;
   }
@@ -323,7 +323,7 @@ class LineReader {
     for (auto kind :
          {Value::Kind::Int, Value::Kind::Float, Value::Kind::Bool, Value::Kind::String, Value::Kind::None}) {
       const size_t before = at_;
-      if (take(name(kind)) &&
+      if (consume(name(kind)) &&
           (at_ == text_.size() || (text_[at_] != '[' && !std::isalnum(static_cast<unsigned char>(text_[at_])))))
         return program_.add_named(std::move(own), kind, {});
       at_ = before;
@@ -332,9 +332,9 @@ class LineReader {
     TensorMeta meta;
     meta.dtype = dtype(until("["));
     meta.sizes = sizes();
-    if (take("strides")) meta.strides = sizes();
-    if (take("on ")) meta.device = parse_device(device_word());
-    meta.requires_grad = take("requires_grad");
+    if (consume("strides")) meta.strides = sizes();
+    if (consume("on ")) meta.device = parse_device(device_word());
+    meta.requires_grad = consume("requires_grad");
     return program_.add_named(std::move(own), Value::Kind::Tensor, std::move(meta));
   }
   std::string device_word() {
@@ -351,58 +351,58 @@ class LineReader {
     ProgramNode node;
     std::vector<bool> lists;
     do {
-      const bool list = take("[");
+      const bool list = consume("[");
       std::vector<int> made;
-      if (!list || !take("]")) {
+      if (!list || !consume("]")) {
         do made.push_back(definition());
-        while (list && take(","));
+        while (list && consume(","));
         if (list) need("]");
       }
       node.results.push_back(std::move(made));
       lists.push_back(list);
-    } while (take(","));
+    } while (consume(","));
     need("=");
     skip();
     const std::string key = until("(");
     node.op = find_boxed(key);
     if (!node.op) fail("an op of the schema before the parentheses, not '" + key + "',");
     need("(");
-    if (!take(")")) {
+    if (!consume(")")) {
       do node.arguments.push_back(argument());
-      while (take(","));
+      while (consume(","));
       need(")");
     }
-    if (take("in \"")) {
+    if (consume("in \"")) {
       --at_;
       node.module = quoted_text();
     }
-    node.no_grad = take("no_grad");
-    if (take("@ ")) node.source = rest();
+    node.no_grad = consume("no_grad");
+    if (consume("@ ")) node.source = rest();
     end();
     program_.nodes.push_back(std::move(node));
   }
 
   Arg argument() {
     skip();
-    if (take("%")) {
+    if (consume("%")) {
       const std::string used = word();
       const int value = program_.find_value(used);
       if (value < 0) fail("a value that is defined before, not '" + used + "',");
       return Arg::of(value);
     }
-    if (take("[")) return list();
-    if (take("{")) {
+    if (consume("[")) return list();
+    if (consume("{")) {
       const Expr e = Expr::parse(until("}"));
       need("}");
       return Value(e);
     }
     if (at_ < text_.size() && text_[at_] == '"') return Value(quoted_text());
-    if (take("graph ")) return graph();
-    if (take("dtype:")) return Value(dtype(word()));
-    if (take("device:")) return Value(parse_device(device_word()));
-    if (take("layout:strided")) return Value(Layout::Strided);
-    if (take("format:")) return format(word());
-    if (take("complex(")) {
+    if (consume("graph ")) return graph();
+    if (consume("dtype:")) return Value(dtype(word()));
+    if (consume("device:")) return Value(parse_device(device_word()));
+    if (consume("layout:strided")) return Value(Layout::Strided);
+    if (consume("format:")) return format(word());
+    if (consume("complex(")) {
       const double real = number(word());
       need(",");
       const double imaginary = number(word());
@@ -441,9 +441,9 @@ class LineReader {
   Arg list() {
     std::vector<Arg> items;
     FACULA_CHECK(++depth_ < 16, ErrorKind::Value, "program: line ", line_, ": lists nested more than 16 deep");
-    if (!take("]")) {
+    if (!consume("]")) {
       do items.push_back(argument());
-      while (take(","));
+      while (consume(","));
       need("]");
     }
     --depth_;

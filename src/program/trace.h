@@ -36,7 +36,7 @@ struct TraceValue {
   bool contiguous = true, conjugate = false, requires_grad = false;
 };
 
-/// Numbers by hash. What is equal says who asks: `same(number)`.
+/// Numbers by hash. The caller says what is equal: `same(number)`.
 class NumberTable {
  public:
   template <class Same>

@@ -127,7 +127,7 @@ thread_local SpreadArguments spread_arguments __attribute__((tls_model("initial-
 PyObject* spread_marker() {
   static struct {
     PyObject object;
-  } marker = {PyObject_HEAD_INIT(&PyBaseObject_Type)};  // whoever looks into slots may ask for its type
+  } marker = {PyObject_HEAD_INIT(&PyBaseObject_Type)};  // whoever looks into slots may read its type
   return &marker.object;
 }
 
@@ -428,8 +428,8 @@ template <class F>
 void for_items(PyObject* sequence, F&& use) {
   for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(sequence); ++i) {
     const Item item = list_item(sequence, i);
-    const Owned kept = Owned::share(item.get());
-    if (kept.get()) use(kept.get());
+    const Owned shared = Owned::share(item.get());
+    if (shared.get()) use(shared.get());
   }
 }
 
@@ -441,7 +441,7 @@ std::vector<Tensor> arg_tensors(PyObject* slot, Layouts layouts) {
   for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(slot); ++i) {
     const Item item = list_item(slot, i);
     if (!item.get()) break;
-    FACULA_CHECK(is_tensor(item), ErrorKind::Type, "list of tensors: an item was replaced during the call, got ",
+    FACULA_CHECK(is_tensor(item), ErrorKind::Type, "tensors: an item was replaced during the call, got ",
                  Py_TYPE(item.get())->tp_name);
     tensors.push_back(tensor_of(item));
   }
@@ -479,7 +479,8 @@ std::string_view arg_string(PyObject* slot) { return utf8(slot); }
 const Tensor& arg_out(PyObject* slot, int k) {
   if (is_tensor(slot)) return tensor_of(slot);
   Owned item(check(PySequence_GetItem(slot, k)));
-  FACULA_CHECK(is_tensor(item.get()), ErrorKind::Type, "out: a tuple of tensors, got ", Py_TYPE(item.get())->tp_name);
+  FACULA_CHECK(is_tensor(item.get()), ErrorKind::Type, "out: expected a tuple of tensors, got ",
+               Py_TYPE(item.get())->tp_name);
   return tensor_of(item.get());  // the sequence keeps it alive
 }
 

@@ -47,10 +47,11 @@ PyObject* why_not(PyObject*, PyObject* args) {
     Tensor given[4];
     for (size_t i = 0; i < 4; ++i) {
       if (i == 3 && tensors[i] == Py_None) continue;
-      FACULA_CHECK(is_tensor(tensors[i]), ErrorKind::Type, "attention: a tensor, got ", Py_TYPE(tensors[i])->tp_name);
+      FACULA_CHECK(is_tensor(tensors[i]), ErrorKind::Type, "attention: expected a tensor, got ",
+                   Py_TYPE(tensors[i])->tp_name);
       given[i] = tensor_of(tensors[i]);
-      FACULA_CHECK(i == 3 || given[i].dim() >= 2, ErrorKind::Runtime, "attention: at least two dimensions, got shape ",
-                   given[i].sizes());
+      FACULA_CHECK(i == 3 || given[i].dim() >= 2, ErrorKind::Runtime,
+                   "attention: expected at least two dimensions, got shape ", given[i].sizes());
     }
     const AttentionCall call{given[0], given[1], given[2], given[3], dropout, is_causal != 0, enable_gqa != 0, {}};
     const std::string why = why_not_attention(backend_of(number), call);

@@ -13,8 +13,8 @@ size_t region_of(PyObject* kind) {
   const char* text = PyUnicode_AsUTF8(kind);
   check(text != nullptr);
   const std::string_view name = text;
-  FACULA_CHECK(name == "cpu" || name == "cuda", ErrorKind::Value, "autocast: a region of \"cpu\" or \"cuda\", got \"",
-               name, "\"");
+  FACULA_CHECK(name == "cpu" || name == "cuda", ErrorKind::Value,
+               "autocast: expected a region of \"cpu\" or \"cuda\", got \"", name, "\"");
   return name == "cuda";
 }
 uint32_t mode_of(PyObject* kind) { return region_of(kind) ? kModeAutocastCuda : kModeAutocast; }
@@ -25,7 +25,7 @@ PyObject* is_enabled(PyObject*, PyObject* kind) {
 PyObject* is_any_enabled(PyObject*, PyObject*) { return PyBool_FromLong(autocasting() != 0); }
 PyObject* set_enabled(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
   return guarded([&] {
-    FACULA_CHECK(nargs == 2, ErrorKind::Type, "_set_autocast_enabled: 2 arguments, got ", nargs);
+    FACULA_CHECK(nargs == 2, ErrorKind::Type, "_set_autocast_enabled: expected 2 arguments, got ", nargs);
     const uint32_t mode = mode_of(args[0]);
     if (PyObject_IsTrue(args[1]) == 1) thread_state.modes |= mode;
     else thread_state.modes &= ~mode;

@@ -75,7 +75,9 @@ Tensor checked_gradient(PyObject* given_grad, const Shape& shape, Py_ssize_t i, 
 
 [[noreturn]] void report_no_history(Py_ssize_t i, IntList sizes, DType dtype) {
   throw_error(ErrorKind::Runtime, "backward: element ", i,
-              " of tensors does not require grad and has no grad_fn, got shape ", sizes, " of ", dtype);
+              " of tensors does not require grad and has no grad_fn (no input of it requires grad, or it was computed "
+              "under no_grad()), got shape ",
+              sizes, " of ", dtype);
 }
 
 /// An input of a transform: an identity whose history leads on to that of the tensor. `begins`: tangents start there.
@@ -355,12 +357,12 @@ PyObject* function_set_inference_mode(PyObject*, PyObject* value) {
   return set_mode(kModeInference, PyObject_IsTrue(value) == 1);
 }
 
-// ---- forward mode: an input is an identity node that carries a tangent; what depends on it is marked and recorded,
-// and its tangent is derived when asked for (facula/autograd/forward_ad.py)
+// ---- forward mode: an input is an identity node that carries a tangent; what depends on it is flagged and recorded,
+// and its tangent is derived when it is needed (facula/autograd/forward_ad.py)
 
-PyObject* tracked(PyObject* o, uint32_t mark) {
+PyObject* tracked(PyObject* o, uint32_t flag) {
   const Tensor& primal = strided_tensor_of(o);
-  auto node = Ref<TrackedInput>::adopt(new TrackedInput((live_flags(primal.impl()) & kRecorded) | mark, mark == kDual));
+  auto node = Ref<TrackedInput>::adopt(new TrackedInput((live_flags(primal.impl()) & kRecorded) | flag, flag == kDual));
   node->add_edge(gradient_edge(primal.impl()));
   Tensor input = alias(primal), origin = alias(primal);
   set_history(input, node.get());
@@ -395,7 +397,7 @@ void check_signals() {
   throw PythonError{};
 }
 
-/// (how often loops of the main thread asked whether to stop, how often of these with the interpreter's lock)
+/// (how often loops of the main thread looked whether to stop, how often of these with the interpreter's lock)
 PyObject* function_questions(PyObject*, PyObject*) {
   return Py_BuildValue("(LL)", static_cast<long long>(questions), static_cast<long long>(questions_with_lock));
 }
@@ -409,9 +411,9 @@ PyObject* function_set_ask_interval(PyObject*, PyObject* milliseconds) {
 
 PyMethodDef functions[] = {
     {"_questions", function_questions, METH_NOARGS,
-     "How often loops of the main thread asked whether to stop, and how often of these with the interpreter's lock."},
+     "How often loops of the main thread looked whether to stop, and how often of these with the interpreter's lock."},
     {"_set_ask_interval", function_set_ask_interval, METH_O,
-     "Lets loops ask after so many milliseconds; returns what it was. For tests."},
+     "Lets loops look after so many milliseconds; returns what it was. For tests."},
     {"_stepped_pass", function_stepped_pass, METH_VARARGS,
      "A backward pass whose roots get their gradients one by one, for distributed.autograd."},
     {"_stepped_pass_step", function_stepped_pass_step, METH_VARARGS,

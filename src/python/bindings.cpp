@@ -10,7 +10,7 @@
 namespace facula::python {
 
 struct CompositeScope::Opened {
-  std::vector<std::vector<Tensor>> kept;  // of lists of tensors
+  std::vector<std::vector<Tensor>> tensor_lists;  // of lists of tensors
   std::vector<TensorList> lists;
   std::vector<Argument> arguments;
   std::optional<OpScope> scope;
@@ -23,7 +23,7 @@ void CompositeScope::open(uint16_t op, OpForm form, PyObject* const* slots, int 
   present_spread_arguments() = given_spread;
   if (answer_ || !(watching() & (kWatchObservers | kUnknownThread))) return;
   opened_ = new Opened;
-  opened_->kept.reserve(static_cast<size_t>(count));
+  opened_->tensor_lists.reserve(static_cast<size_t>(count));
   opened_->lists.reserve(static_cast<size_t>(count));
   for (int i = 0; i < count; ++i) {
     PyObject* slot = slots[i];
@@ -31,8 +31,8 @@ void CompositeScope::open(uint16_t op, OpForm form, PyObject* const* slots, int 
         given(slot) && (PyList_Check(slot) || PyTuple_Check(slot)) && PySequence_Fast_GET_SIZE(slot) > 0;
     const Item first = sequence ? list_item(slot, 0) : Item();
     if (first.get() && is_tensor(first)) {
-      opened_->kept.push_back(arg_tensors(slot));
-      opened_->lists.emplace_back(opened_->kept.back());
+      opened_->tensor_lists.push_back(arg_tensors(slot));
+      opened_->lists.emplace_back(opened_->tensor_lists.back());
       opened_->arguments.emplace_back(opened_->lists.back());
     } else {
       opened_->arguments.emplace_back(given(slot) && is_tensor(slot) ? tensor_of(slot) : undefined_tensor);
@@ -102,7 +102,7 @@ PyTypeObject* made_type(ResultTuple& results, bool out) {
   auto* fields = new PyStructSequence_Field[results.count + 1]();
   for (int i = 0; i < results.count; ++i) fields[i].name = results.fields[i];
   auto* name = new std::string(std::string("torch.return_types.") + results.op + (out ? "_out" : ""));
-  PyStructSequence_Desc description{name->c_str(), nullptr, fields, results.count};  // kept by the type
+  PyStructSequence_Desc description{name->c_str(), nullptr, fields, results.count};  // owned by the type
   PyTypeObject* type = PyStructSequence_NewType(&description);
   if (!type) throw PythonError{};
   type->tp_repr = repr_results;

@@ -20,7 +20,7 @@ struct Binding {
 };
 
 /// The named tuple of an op's results, `facula.return_types.<op>`, and that of results written to `out=`, `<op>_out`.
-/// The types are made when first asked for.
+/// The types are made when they are first needed.
 struct ResultTuple {
   const char* op;
   const char* const* fields;
@@ -45,13 +45,13 @@ void register_all(BindingTables& tables);
 using FastFunction = PyObject* (*)(PyObject*, PyObject* const*, Py_ssize_t, PyObject*);
 inline PyCFunction as_function(FastFunction f) { return reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(f)); }
 
-/// Whether a factory's layout= asks for another layout than the op gives: a sparse one, or that of a sparse `like`.
+/// Whether a factory's layout= requests another layout than the op gives: a sparse one, or that of a sparse `like`.
 bool wants_other_layout(PyObject* layout, const Tensor* like, bool sized);
 /// What it gives then: zeros, of the sizes of `like` where no size is given.
 Tensor sparse_zeros(const char* op, const Tensor* like, bool sized, IntList size, std::optional<DType> dtype,
                     std::optional<Device> device, PyObject* layout);
 /// Make a sparse `out=` one of zeros, and return it; nullptr where it is strided or there is none. Throws where layout=
-/// asks for another one.
+/// requests another one.
 PyObject* zeros_into_sparse(const char* op, PyObject* out, IntList size, std::optional<DType> dtype,
                             std::optional<Device> device, PyObject* layout);
 /// Throws for a sparse layout.
@@ -100,7 +100,7 @@ class Spread {
   PyObject* tuple_;
 };
 
-/// What a factory made, in pinned memory if that was asked for.
+/// What a factory made, in pinned memory if that was requested.
 inline Tensor where_wanted(Tensor tensor, PyObject* pin_memory) {
   if (given(pin_memory) && to_bool(pin_memory) && !tensor.is_meta()) return ops::pinned_copy(tensor);
   return tensor;

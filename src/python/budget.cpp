@@ -50,8 +50,8 @@ struct Given {
   }
   Device device() const {
     const Device given = to_device_value(PyTuple_GET_ITEM(args_, 0));
-    FACULA_CHECK(given.is_cpu() || given.is_cuda(), ErrorKind::Value, "memory_budget: the CPU or a CUDA device, got ",
-                 given);
+    FACULA_CHECK(given.is_cpu() || given.is_cuda(), ErrorKind::Value,
+                 "memory_budget: expected the CPU or a CUDA device, got ", given);
     return given.is_cpu() ? kCPU : Device{DeviceType::CUDA, std::max<int8_t>(given.index, 0)};
   }
   Report& report() const { return budget::report_of(device()); }
@@ -259,7 +259,7 @@ PyMethodDef functions[] = {
     {"_budget_begin_watch", begin_watch, METH_VARARGS, "_budget_begin_watch(device): a number for _budget_watched()."},
     {"_budget_watched", watched, METH_VARARGS,
      "_budget_watched(device, watch): (highest bytes held, without a budget, smallest budget, bytes let go) since."},
-    {"_budget_end_watch", end_watch, METH_VARARGS, "_budget_end_watch(device, watch): it is not kept any more."},
+    {"_budget_end_watch", end_watch, METH_VARARGS, "_budget_end_watch(device, watch): it ends."},
     {"_budget_report", report, METH_VARARGS, "_budget_report(device): sums since the process began."},
     {"_budget_events", events, METH_VARARGS,
      "_budget_events(device, since): (time, op, place, shape, dtype, bytes, cause, ns) of the last events."},

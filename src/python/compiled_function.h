@@ -26,7 +26,7 @@ inline CompiledFunction* compiled(PyObject* self) { return reinterpret_cast<Comp
 
 // Calls by steps (python/replay.h), in compiled_steps.cpp.
 
-/// Asks for steps that make such a call. Why there are none is known to `facula.compiler._looks`.
+/// Requests steps that make such a call. Why there are none is known to `facula.compiler._looks`.
 void prepare_steps(PyObject* object, PyObject* const* args, size_t nargsf, PyObject* names);
 /// A call of a function that is promised to be pure, which is watched for its steps.
 PyObject* watched_call(PyObject* object, PyObject* const* args, size_t nargsf, PyObject* names);

@@ -5,8 +5,8 @@
 namespace facula::python {
 namespace {
 
-/// Asks `facula.compiler._looks` about a call.
-Owned asked(PyObject* object, const char* method, PyObject* const* args, size_t nargsf, PyObject* names) {
+/// Calls a function of `facula.compiler._looks` about a call.
+Owned answer(PyObject* object, const char* method, PyObject* const* args, size_t nargsf, PyObject* names) {
   const Py_ssize_t all = PyVectorcall_NARGS(nargsf) + (names ? PyTuple_GET_SIZE(names) : 0);
   Owned values(check(PyTuple_New(all)));
   for (Py_ssize_t i = 0; i < all; ++i) PyTuple_SET_ITEM(values.get(), i, Py_NewRef(args[i]));
@@ -17,13 +17,13 @@ Owned asked(PyObject* object, const char* method, PyObject* const* args, size_t 
 }  // namespace
 
 void prepare_steps(PyObject* object, PyObject* const* args, size_t nargsf, PyObject* names) {
-  Owned steps(asked(object, "steps_of", args, nargsf, names));
+  Owned steps(answer(object, "steps_of", args, nargsf, names));
   Py_XSETREF(compiled(object)->steps, is_replay(steps.get()) ? steps.release() : nullptr);
 }
 
 PyObject* watched_call(PyObject* object, PyObject* const* args, size_t nargsf, PyObject* names) {
   CompiledFunction* self = compiled(object);
-  Owned pair(asked(object, "watched_call", args, nargsf, names));
+  Owned pair(answer(object, "watched_call", args, nargsf, names));
   PyObject* steps = PyTuple_GET_ITEM(pair.get(), 1);
   if (steps != Py_Ellipsis) {
     Py_XSETREF(self->steps, is_replay(steps) ? Py_NewRef(steps) : nullptr);

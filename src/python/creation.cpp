@@ -76,13 +76,13 @@ int64_t bit_length(PyObject* integer) {
   return to_int(bits.get());
 }
 
-// An item of a sequence by a class of the program. What it raises tells why its shape cannot be known.
+// An item of a sequence by a class of the program. What it raises says why its shape cannot be known.
 Owned item_of(PyObject* sequence, Py_ssize_t i) {
   PyObject* item = call_python(PySequence_GetItem, sequence, i);
   if (!item && PyErr_ExceptionMatches(PyExc_Exception)) {
     PyObject *type, *value, *trace;
     PyErr_Fetch(&type, &value, &trace);
-    const Owned raised(type), told(value), where(trace);
+    const Owned raised(type), raised_value(value), where(trace);
     throw_error(ErrorKind::Value, "tensor: a sequence gives its items, by which its shape is known, got ",
                 reinterpret_cast<PyTypeObject*>(type)->tp_name, " for item ", i, " of a ", Py_TYPE(sequence)->tp_name);
   }
@@ -135,10 +135,10 @@ T element(PyObject* o) {
       int overflow = 0;
       const long long value = PyLong_AsLongLongAndOverflow(o, &overflow);
       constexpr bool widest = std::is_same_v<T, uint64_t>;
-      FACULA_CHECK(!widest || overflow || value >= 0, ErrorKind::Value, "tensor: an integer with a value in ", dtype,
-                   ", got ", value);
-      FACULA_CHECK(!overflow || (widest && overflow > 0), ErrorKind::Value, "tensor: an integer with a value in ",
-                   dtype, ", got one of ", bit_length(o), " bits");
+      FACULA_CHECK(!widest || overflow || value >= 0, ErrorKind::Value, "tensor: expected an integer with a value in ",
+                   dtype, ", got ", value);
+      FACULA_CHECK(!overflow || (widest && overflow > 0), ErrorKind::Value,
+                   "tensor: expected an integer with a value in ", dtype, ", got one of ", bit_length(o), " bits");
     } else {
       const double value = PyLong_AsDouble(o);
       if (value == -1.0 && PyErr_Occurred()) throw PythonError{};
@@ -148,12 +148,12 @@ T element(PyObject* o) {
   if constexpr (std::is_same_v<T, bool>) {
     if (PyComplex_Check(o)) return PyObject_IsTrue(o) == 1;
   }
-  FACULA_CHECK(is_complex(dtype) || !PyComplex_Check(o), ErrorKind::Type, "tensor: a real number for ", dtype,
+  FACULA_CHECK(is_complex(dtype) || !PyComplex_Check(o), ErrorKind::Type, "tensor: expected a real number for ", dtype,
                ", got a complex one");
   const Scalar value = to_scalar(o);
   constexpr bool narrow = dtype == DType::Float16 || dtype == DType::BFloat16 || dtype == DType::Float32;
-  FACULA_CHECK(narrow || has_value<T>(value), ErrorKind::Runtime, "tensor: a number with a value in ", dtype, ", got ",
-               value);
+  FACULA_CHECK(narrow || has_value<T>(value), ErrorKind::Runtime, "tensor: expected a number with a value in ", dtype,
+               ", got ", value);
   return value.to<T>();
 }
 
@@ -209,7 +209,7 @@ char* store_all(PyObject* data, size_t depth, IntList shape, char* at) {
                depth, ", got ", n);
   const bool plain = depth + 1 == shape.size() && is_plain_sequence(data);
   for (Py_ssize_t i = 0; i < n; ++i) {
-    // what an item does when it is asked for its value may change the list
+    // what an item does when its value is read may change the list
     if (plain) {
       const Item number = list_item(data, i);
       if (number.get() && store_plain<T>(number, at)) {

@@ -1,8 +1,11 @@
 // Kernels for CUDA devices that need not be there: for tests of the sources, and to fill the disk cache.
+#include "core/parallel.h"
 #include "cuda/compile.h"
 #include "cuda/family.h"
 #include "cuda/group.h"
+#include "cuda/jiterate.h"
 #include "python/bindings.h"
+#include "python/cuda_arguments.h"
 #include "python/free_threading.h"
 
 namespace facula::python {
@@ -132,6 +135,31 @@ PyObject* finish_families(PyObject*, PyObject*) {
   });
 }
 
+// ---- kernels of a program's own
+
+std::vector<Tensor> tensors_of(PyObject* tuple) {
+  std::vector<Tensor> found;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple); ++i) {
+    PyObject* item = PyTuple_GET_ITEM(tuple, i);
+    FACULA_CHECK(is_tensor(item), ErrorKind::Type, "jiterator: expected tensors, got ", Py_TYPE(item)->tp_name);
+    found.push_back(strided_tensor_of(item));
+  }
+  return found;
+}
+PyObject* jiterate(PyObject*, PyObject* args) {
+  const char* source;
+  PyObject *results, *inputs, *values, *compute;
+  if (!PyArg_ParseTuple(args, "sO!O!O!O", &source, &PyTuple_Type, &results, &PyTuple_Type, &inputs, &PyTuple_Type,
+                        &values, &compute))
+    return nullptr;
+  return none_after([&] {
+    const std::vector<Tensor> out = tensors_of(results), in = tensors_of(inputs), numbers = tensors_of(values);
+    const DType dtype = to_dtype_value(compute);
+    LockRelease release(true);
+    cuda::jiterate(source, out, in, numbers, dtype);
+  });
+}
+
 PyMethodDef functions[] = {
     {"_cuda_finish_families", finish_families, METH_NOARGS, "Wait for the families that are being compiled."},
     {"_cuda_families", families, METH_NOARGS,
@@ -154,6 +182,8 @@ PyMethodDef functions[] = {
     {"_cuda_keep", keep, METH_VARARGS,
      "(source, expression, architecture) -> whether the kernel had to be compiled: afterwards it is in the disk "
      "cache."},
+    {"_cuda_jiterate", jiterate, METH_VARARGS,
+     "(source, results, inputs, values, compute dtype): queues the kernel around a program's function."},
     {}};
 
 }  // namespace

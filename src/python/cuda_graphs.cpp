@@ -4,6 +4,7 @@
 #include "cuda/graph.h"
 #include "cuda/stream.h"
 #include "python/bindings.h"
+#include "python/cuda_arguments.h"
 
 namespace facula::python {
 namespace {
@@ -15,14 +16,6 @@ cuda::Graph& graph_of(PyObject* capsule) {
   if (!graph) throw PythonError{};
   return *static_cast<cuda::Graph*>(graph);
 }
-template <class F>
-PyObject* none_after(F f) {
-  return guarded([&] {
-    f();
-    return Py_NewRef(Py_None);
-  });
-}
-
 PyObject* new_graph(PyObject*, PyObject*) {
   return guarded(
       [] { return check(PyCapsule_New(new cuda::Graph, kGraph, [](PyObject* o) { delete &graph_of(o); })); });
@@ -113,7 +106,7 @@ PyMethodDef functions[] = {
     {"_cuda_graph_reset", reset, METH_O, "(graph): gives it back."},
     {"_cuda_graph_keep", keep, METH_O, "(graph): keeps what _cuda_graph_dump() shows."},
     {"_cuda_graph_pool", pool, METH_O, "(graph): the number of its pool."},
-    {"_cuda_graph_handle", handle, METH_O, "(graph): the driver's handle, 0 where it is not kept."},
+    {"_cuda_graph_handle", handle, METH_O, "(graph): the driver's handle, 0 where it is not retained."},
     {"_cuda_graph_executable", executable, METH_O, "(graph): the handle of what is launched, 0 where there is none."},
     {"_cuda_graph_dump", dump, METH_VARARGS, "(graph, path)"},
     {"_cuda_new_pool", new_pool, METH_NOARGS, "The number of a new pool."},

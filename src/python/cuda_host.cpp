@@ -9,7 +9,7 @@ namespace facula::python {
 namespace {
 
 const Tensor& tensor_argument(PyObject* o, const char* name) {
-  FACULA_CHECK(is_tensor(o), ErrorKind::Type, name, ": a tensor, got ", Py_TYPE(o)->tp_name);
+  FACULA_CHECK(is_tensor(o), ErrorKind::Type, name, ": expected a tensor, got ", Py_TYPE(o)->tp_name);
   return strided_tensor_of(o);
 }
 

@@ -5,19 +5,10 @@
 #include "cuda/memory_trace.h"
 #include "cuda/pluggable_allocator.h"
 #include "cuda/stream.h"
-#include "python/args.h"
-#include "python/objects.h"
+#include "python/cuda_arguments.h"
 
 namespace facula::python {
 namespace {
-
-template <class F>
-PyObject* none_after(F f) {
-  return guarded([&] {
-    f();
-    return Py_NewRef(Py_None);
-  });
-}
 
 int device_argument(int device, const char* name) {
   FACULA_CHECK(device >= 0 && device < cuda::device_count(), ErrorKind::Runtime, name, ": a CUDA device of the ",
@@ -34,7 +25,7 @@ PyObject* raw_allocate(PyObject*, PyObject* args) {
     int device;
     unsigned long long stream;
     if (!PyArg_ParseTuple(args, "LiK", &bytes, &device, &stream)) return nullptr;
-    FACULA_CHECK(bytes >= 0, ErrorKind::Value, name, ": a size of at least 0, got ", bytes);
+    FACULA_CHECK(bytes >= 0, ErrorKind::Value, name, ": expected a size of at least 0, got ", bytes);
     const Stream on{{DeviceType::CUDA, static_cast<int8_t>(device_argument(device, name))}, stream};
     cuda::set_current_op(name);
     return PyLong_FromVoidPtr(bytes ? cuda::allocate(static_cast<size_t>(bytes), device, on) : nullptr);
@@ -122,7 +113,7 @@ PyObject* set_most_fft_plans(PyObject*, PyObject* args) {
     int device;
     long long most;
     if (!PyArg_ParseTuple(args, "iL", &device, &most)) throw PythonError{};
-    FACULA_CHECK(most >= 0, ErrorKind::Runtime, "cufft_plan_cache: max_size of at least 0, got ", most);
+    FACULA_CHECK(most >= 0, ErrorKind::Runtime, "cufft_plan_cache: expected max_size of at least 0, got ", most);
     cuda::set_most_fft_plans(device_argument(device, "cufft_plan_cache"), static_cast<size_t>(most));
   });
 }
@@ -143,7 +134,7 @@ PyMethodDef functions[] = {
     {"_cuda_memory_trace", memory_trace, METH_O,
      "(device): (action, address, size, stream, pool, stack, microseconds) of each."},
     {"_cuda_change_allocator", change_allocator, METH_VARARGS, "(allocate, release): addresses of functions."},
-    {"_cuda_fft_plans", fft_plans, METH_O, "(device): how many are kept, and at most."},
+    {"_cuda_fft_plans", fft_plans, METH_O, "(device): how many are cached, and at most."},
     {"_cuda_set_most_fft_plans", set_most_fft_plans, METH_VARARGS, "(device, most)"},
     {"_cuda_forget_fft_plans", forget_fft_plans, METH_O, "(device)"},
     {}};

@@ -60,7 +60,7 @@ void fill_results(const OpCall& call, PyObject* given_result) {
   }
 }
 
-// The module that finds who stands in installs the handler; a program need not have asked for it.
+// The module that finds who stands in installs the handler; a program need not have imported it.
 bool have_handler() {
   if (disabled_depth > 0) return false;
   if (!handler) Owned(check(PyImport_ImportModule("facula.utils._python_dispatch")));
@@ -164,7 +164,7 @@ PyObject* dispatch_possible(PyObject*, PyObject*) {
 // The same tensor for kernels: no class stands in for them.
 PyObject* without_dispatch(PyObject*, PyObject* o) {
   return guarded([&] {
-    FACULA_CHECK(is_tensor(o), ErrorKind::Type, "_without_dispatch: a Tensor, got ", Py_TYPE(o)->tp_name);
+    FACULA_CHECK(is_tensor(o), ErrorKind::Type, "_without_dispatch: expected a Tensor, got ", Py_TYPE(o)->tp_name);
     const Tensor& t = tensor_of(o);
     Tensor plain = make_view(t, t.sizes(), t.strides(), 0, false);
     plain.impl()->flags &= ~static_cast<uint32_t>(kPythonDispatch);
@@ -190,9 +190,9 @@ PyObject* disabled_call(PyObject*, PyObject* args) {
 }
 
 PyMethodDef disabled_definition = {"_disabled_torch_dispatch_impl", disabled_call, METH_VARARGS,
-                                   "Marks a class that stands in for no kernel."};
+                                   "Declares a class that stands in for no kernel."};
 PyMethodDef functions[] = {
-    {"_set_dispatch_handler", set_handler, METH_O, "Tells the core which function finds who stands in for a kernel."},
+    {"_set_dispatch_handler", set_handler, METH_O, "Sets which function finds who stands in for a kernel."},
     {"_set_dispatch_mode_active", set_mode_active, METH_O, "Whether dispatch modes must see every op of this thread."},
     {"_dispatch_possible", dispatch_possible, METH_NOARGS,
      "Whether a mode, or the class of a tensor, may stand in for kernels."},

@@ -61,7 +61,7 @@ void make_type(PyObject* module, const char* name, PyMethodDef* methods, const c
 inline PyObject* none() { return Py_NewRef(Py_None); }
 
 template <class... T>
-void take(PyObject* args, const char* format, T*... slots) {
+void parse(PyObject* args, const char* format, T*... slots) {
   if (!PyArg_ParseTuple(args, format, slots...)) throw PythonError{};
 }
 

@@ -1,7 +1,7 @@
 // DLPack in both directions, memory of CUDA that another library describes, and the buffer protocol of tensors: other
 // libraries see the same memory, at constant cost.
 //
-// The structures are DLPack's, version 1.1 and the unversioned form before it. Who exports is told the stream of who
+// The structures are DLPack's, version 1.1 and the unversioned form before it. The exporter is given the stream of who
 // will use the memory, and makes it wait for what is queued.
 #include <cstring>
 #include <memory>
@@ -85,8 +85,8 @@ DType from_dl(DLDataType type) {
 
 DLDevice to_dl(Device device) {
   FACULA_CHECK(!device.is_meta(), ErrorKind::Buffer, "__dlpack__: a meta tensor has no memory, got device ", device);
-  FACULA_CHECK(device.is_cpu() || device.is_cuda(), ErrorKind::Buffer, "__dlpack__: a CPU or CUDA tensor, got device ",
-               device);
+  FACULA_CHECK(device.is_cpu() || device.is_cuda(), ErrorKind::Buffer,
+               "__dlpack__: expected a CPU or CUDA tensor, got device ", device);
   return {device.is_cuda() ? kCUDADevice : kCPUDevice, device.index < 0 ? 0 : device.index};
 }
 
@@ -146,7 +146,7 @@ void check_exportable(const Tensor& t) {
                "__dlpack__: the values are stored as conjugates (use resolve_conj()), got shape ", t.sizes());
 }
 
-/// Makes the stream that will use the tensor wait for what is queued on it. DLPack's numbers: -1 asks for nothing, 1
+/// Makes the stream that will use the tensor wait for what is queued on it. DLPack's numbers: -1 requires nothing, 1
 /// and None are the default stream, others are handles.
 void order_export(const Tensor& t, PyObject* given) {
   FACULA_CHECK(given == Py_None || (PyLong_Check(given) && !PyBool_Check(given)), ErrorKind::Type,
@@ -226,7 +226,7 @@ PyObject* method_dlpack_device(PyObject* self, PyObject*) {
 
 PyObject* function_to_dlpack(PyObject*, PyObject* tensor) {
   return guarded([&] {
-    FACULA_CHECK(is_tensor(tensor), ErrorKind::Type, "to_dlpack(): expected a Tensor, got ", Py_TYPE(tensor)->tp_name);
+    FACULA_CHECK(is_tensor(tensor), ErrorKind::Type, "to_dlpack: expected a Tensor, got ", Py_TYPE(tensor)->tp_name);
     check_exportable(strided_tensor_of(tensor));
     return to_capsule(tensor_of(tensor), false, false);
   });
@@ -263,7 +263,8 @@ Tensor borrowed_tensor(char* data, DType dtype, const Dims& sizes, const Dims& s
 template <class Managed>
 Tensor import_managed(Managed* m, bool read_only) {
   const DLTensor& dl = m->tensor;
-  FACULA_CHECK(dl.ndim >= 0 && dl.ndim <= 64, ErrorKind::Buffer, "from_dlpack: at most 64 dimensions, got ", dl.ndim);
+  FACULA_CHECK(dl.ndim >= 0 && dl.ndim <= 64, ErrorKind::Buffer, "from_dlpack: expected at most 64 dimensions, got ",
+               dl.ndim);
   DType dtype = from_dl(dl.dtype);
   Dims sizes(IntList(dl.shape, static_cast<size_t>(dl.ndim)));
   Dims strides = dl.strides ? Dims(IntList(dl.strides, static_cast<size_t>(dl.ndim))) : contiguous_strides(sizes);
@@ -315,7 +316,8 @@ PyObject* cuda_device_of(PyObject*, PyObject* address) {
 // _cuda_tensor_at(owner, address, dtype, sizes, strides in elements, device, read only)
 PyObject* cuda_tensor_at(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
   return guarded([&] {
-    FACULA_CHECK(nargs == 7 && is_dtype(args[2]), ErrorKind::Type, "_cuda_tensor_at: 7 arguments, got ", nargs);
+    FACULA_CHECK(nargs == 7 && is_dtype(args[2]), ErrorKind::Type, "_cuda_tensor_at: expected 7 arguments, got ",
+                 nargs);
     const Device device = from_dl({kCUDADevice, static_cast<int32_t>(to_int(args[5]))}, "__cuda_array_interface__");
     const Dims sizes = arg_ints(args[3], 0).values, strides = arg_ints(args[4], 0).values;
     FACULA_CHECK(sizes.size() == strides.size(), ErrorKind::Value,
@@ -370,7 +372,7 @@ void fill_view(PyObject* self, Py_buffer* view, int flags) {
   FACULA_CHECK(t.is_contiguous() || (strided && !wants_c), ErrorKind::Buffer,
                "buffer: a contiguous tensor is expected, got strides ", t.strides());
   FACULA_CHECK((flags & PyBUF_F_CONTIGUOUS) != PyBUF_F_CONTIGUOUS || t.dim() < 2, ErrorKind::Buffer,
-               "buffer: Fortran order was asked for, got shape ", t.sizes());
+               "buffer: a tensor in Fortran order is expected, as requested, got shape ", t.sizes());
   const char* format = format_of(t.dtype());
   auto held = std::make_unique<View>(t);
   for (int64_t i = 0; i < t.dim(); ++i) {

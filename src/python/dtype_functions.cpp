@@ -12,7 +12,7 @@ namespace facula::python {
 namespace {
 
 DType dtype_argument(PyObject* o, const char* op) {
-  FACULA_CHECK(is_dtype(o), ErrorKind::Type, op, "(): expected dtypes, got ", Py_TYPE(o)->tp_name);
+  FACULA_CHECK(is_dtype(o), ErrorKind::Type, op, ": expected dtypes, got ", Py_TYPE(o)->tp_name);
   return to_dtype_value(o);
 }
 
@@ -38,7 +38,7 @@ PyObject* result_type(PyObject*, PyObject* args, PyObject* kwargs) {
   return guarded([&] {
     ResultType type;
     for (PyObject* o : operands) {
-      FACULA_CHECK(is_tensor(o) || is_number(o), ErrorKind::Type, "result_type(): expected tensors and numbers, got ",
+      FACULA_CHECK(is_tensor(o) || is_number(o), ErrorKind::Type, "result_type: expected tensors and numbers, got ",
                    Py_TYPE(o)->tp_name);
       type.add(arg_operand<Layouts::Keep>(o));
     }

@@ -1,4 +1,4 @@
-// What C++ extensions ask the module for (extension_values.h), and the operators that they register
+// What C++ extensions get from the module (extension_values.h), and the operators that they register
 // (program/custom.h) as facula.library sees them.
 #include "program/custom.h"
 #include "python/extension_values.h"
@@ -74,7 +74,7 @@ std::vector<Value> bound(const CustomOp& custom, PyObject* args, PyObject* kwarg
   const auto given = static_cast<size_t>(PyTuple_GET_SIZE(args));
   size_t by_position = 0;
   for (const BoxedArgument& a : op.arguments) by_position += !a.keyword_only;
-  FACULA_CHECK(given <= by_position, ErrorKind::Type, name, "(): at most ", by_position,
+  FACULA_CHECK(given <= by_position, ErrorKind::Type, name, ": at most ", by_position,
                " arguments by position are expected, got ", given);
   Py_ssize_t used = 0;
   std::vector<Value> values;
@@ -82,17 +82,17 @@ std::vector<Value> bound(const CustomOp& custom, PyObject* args, PyObject* kwarg
     const BoxedArgument& a = op.arguments[i];
     PyObject* named = kwargs ? PyDict_GetItemString(kwargs, a.name.c_str()) : nullptr;
     PyObject* object = i < given && !a.keyword_only ? PyTuple_GET_ITEM(args, static_cast<Py_ssize_t>(i)) : nullptr;
-    FACULA_CHECK(!named || !object, ErrorKind::Type, name, "(): one value for argument '", a.name,
+    FACULA_CHECK(!named || !object, ErrorKind::Type, name, ": one value for argument '", a.name,
                  "' is expected, got two");
     used += named != nullptr;
     if (named) object = named;
-    FACULA_CHECK(object || !a.required, ErrorKind::Type, name, "(): argument '", a.name, "' is missing");
+    FACULA_CHECK(object || !a.required, ErrorKind::Type, name, ": argument '", a.name, "' is missing");
     values.push_back(object ? to_value(object, a.type, name, a.name.c_str()) : a.default_value);
-    FACULA_CHECK(a.accepts(values.back()), ErrorKind::Type, name, "(): argument '", a.name, "' is a ", a.type.text(),
+    FACULA_CHECK(a.accepts(values.back()), ErrorKind::Type, name, ": argument '", a.name, "' is a ", a.type.text(),
                  ", got ", object ? Py_TYPE(object)->tp_name : "its default");
   }
   FACULA_CHECK(!kwargs || used == PyDict_GET_SIZE(kwargs), ErrorKind::Type, name,
-               "(): arguments of the schema are expected, got others by keyword: ", custom.schema());
+               ": arguments of the schema are expected, got others by keyword: ", custom.schema());
   return values;
 }
 

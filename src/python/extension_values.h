@@ -1,4 +1,4 @@
-// What an extension module asks Facula's own module for: Python objects as values, and back. The two are linked apart,
+// What an extension module gets from Facula's own module: Python objects as values, and back. The two are linked apart,
 // so functions come in a capsule, `facula._C._extension_values`.
 #pragma once
 

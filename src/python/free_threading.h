@@ -132,7 +132,7 @@ class [[nodiscard]] Detaching {
   std::mutex& mutex_;
 };
 
-/// The object in `place`, which make() makes when it is first asked for (perhaps in several threads: one stays).
+/// The object in `place`, which make() makes when it is first needed (perhaps in several threads: one stays).
 template <class Make>
 PyObject* made_once(std::atomic<PyObject*>& place, Make&& make) {
   PyObject* found = place.load(std::memory_order_acquire);

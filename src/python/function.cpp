@@ -51,9 +51,10 @@ class FunctionNode final : public Node {
   /// An output that has no gradient, whatever comes in for it.
   void add_plain_output(const Tensor& t) { plain_.push_back(add_output(t)); }
   std::vector<Tensor> saved() const {
-    FACULA_CHECK(!freed, ErrorKind::Runtime, name(),
-                 ": an earlier pass of backward freed the tensors that this graph saved "
-                 "(give retain_graph=True to the first)");
+    FACULA_CHECK(
+        !freed, ErrorKind::Runtime, name(),
+        ": an earlier pass of backward freed the tensors that this graph saved, so it cannot go through the graph a "
+        "second time (give retain_graph=True to the first pass, or compute the loss anew)");
     return unpack_list(saved_, *this);
   }
   bool materialize = true, materialize_plain = true;
@@ -62,7 +63,7 @@ class FunctionNode final : public Node {
  private:
   Owned arguments(const Tensor* grads) const;
   Owned needs() const;
-  void take(PyObject* result, Tensor* results) const;
+  void unpack(PyObject* result, Tensor* results) const;
 
   PyObject* context_;
   std::vector<int> input_edges_;  // per argument of forward: its edge, -1 for what is no tensor
@@ -119,10 +120,10 @@ void FunctionNode::apply(const Tensor* grads, Tensor* results) {
   Owned backward = attribute(forward_class.get(), NAME("_backward"));
   Owned tuple = arguments(grads);
   Owned result(check(call_python(PyObject_CallObject, backward.get(), tuple.get())));
-  take(result.get(), results);
+  unpack(result.get(), results);
 }
 
-void FunctionNode::take(PyObject* result, Tensor* results) const {
+void FunctionNode::unpack(PyObject* result, Tensor* results) const {
   Owned items(PyTuple_Check(result)  ? Py_NewRef(result)
               : PyList_Check(result) ? check(PyList_AsTuple(result))
                                      : check(PyTuple_Pack(1, result)));
@@ -130,24 +131,24 @@ void FunctionNode::take(PyObject* result, Tensor* results) const {
   for (Py_ssize_t i = expected; i < got; ++i) {
     if (PyTuple_GET_ITEM(items.get(), i) != Py_None) expected = -1;
   }
-  FACULA_CHECK(expected >= 0 && got >= expected, ErrorKind::Runtime, "function ", name(),
-               " returned an incorrect number of gradients (expected ", input_edges_.size(), ", got ", got, ")");
+  FACULA_CHECK(expected >= 0 && got >= expected, ErrorKind::Runtime, name(),
+               ": backward returned an incorrect number of gradients (expected ", input_edges_.size(), ", got ", got,
+               ")");
   for (Py_ssize_t i = 0; i < expected; ++i) {
     PyObject* item = PyTuple_GET_ITEM(items.get(), i);
     int edge = input_edges_[static_cast<size_t>(i)];
     if (item == Py_None) continue;
-    FACULA_CHECK(edge >= 0, ErrorKind::Runtime, "function ", name(),
-                 " returned a gradient different from None at position ", i + 1,
-                 ", but the corresponding forward input was not a Tensor");
-    FACULA_CHECK(is_tensor(item), ErrorKind::Type, "function ", name(), ": expected a Tensor or None as gradient ",
-                 i + 1, ", got ", Py_TYPE(item)->tp_name);
+    FACULA_CHECK(edge >= 0, ErrorKind::Runtime, name(),
+                 ": backward must return None for an argument that is no Tensor, got a gradient at position ", i + 1);
+    FACULA_CHECK(is_tensor(item), ErrorKind::Type, name(), ": expected a Tensor or None as gradient ", i + 1, ", got ",
+                 Py_TYPE(item)->tp_name);
     if (!wants(static_cast<size_t>(edge))) continue;
     const Edge& to = this->edge(static_cast<size_t>(edge));
     IntList wanted = to.node->output(to.slot).sizes();
     const Tensor& grad = tensor_of(item);
-    FACULA_CHECK(grad.sizes() == wanted || broadcasts_to(wanted, grad.sizes()), ErrorKind::Runtime, "Function ", name(),
-                 " returned an invalid gradient at index ", i, " - got ", grad.sizes(),
-                 " but expected shape compatible with ", wanted);
+    FACULA_CHECK(grad.sizes() == wanted || broadcasts_to(wanted, grad.sizes()), ErrorKind::Runtime, name(),
+                 ": backward must return gradients of the shapes of the arguments, ", wanted, ", got ", grad.sizes(),
+                 " at index ", i);
     results[edge] = grad;
   }
 }

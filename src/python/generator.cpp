@@ -104,7 +104,7 @@ PyObject* get_state(PyObject* o, PyObject*) {
 PyObject* set_state(PyObject* o, PyObject* value) {
   return guarded([&] {
     FACULA_CHECK(is_tensor(value) && tensor_of(value).dtype() == DType::UInt8 && tensor_of(value).is_cpu(),
-                 ErrorKind::Type, "set_state: a uint8 tensor of the CPU from get_state, got ",
+                 ErrorKind::Type, "set_state: expected a uint8 tensor of the CPU from get_state, got ",
                  is_tensor(value) ? "another tensor" : Py_TYPE(value)->tp_name);
     Tensor state = contiguous(tensor_of(value), MemoryFormat::Contiguous);
     materialize_bytes(state);
@@ -154,7 +154,7 @@ PyMethodDef functions[] = {
 // What only counter-based generators have.
 cuda::PhiloxGenerator& philox_of(PyObject* o, const char* what, ErrorKind error = ErrorKind::Runtime) {
   auto* philox = dynamic_cast<cuda::PhiloxGenerator*>(&generator_of(o));
-  FACULA_CHECK(philox, error, what, ": a generator of a CUDA device, got one of ", generator_of(o).device());
+  FACULA_CHECK(philox, error, what, ": expected a generator of a CUDA device, got one of ", generator_of(o).device());
   return *philox;
 }
 PyObject* get_offset(PyObject* o, PyObject*) {
@@ -166,7 +166,7 @@ PyObject* set_offset(PyObject* o, PyObject* offset) {
     const unsigned long long value = PyLong_Check(offset) ? PyLong_AsUnsignedLongLong(offset) : ~0ull;
     const bool is_offset = PyLong_Check(offset) && !PyErr_Occurred();
     PyErr_Clear();
-    FACULA_CHECK(is_offset, ErrorKind::Type, "set_offset: a whole number from 0 on, got something else");
+    FACULA_CHECK(is_offset, ErrorKind::Type, "set_offset: expected a whole number from 0 on, got something else");
     Detaching guard(g.mutex);
     g.set_offset(value);
     return Py_NewRef(o);
@@ -186,7 +186,7 @@ PyObject* share_state(PyObject* o, PyObject* other) {
   return guarded([&] {
     cuda::PhiloxGenerator& g = philox_of(o, "graphsafe_set_state", ErrorKind::NotImplemented);
     FACULA_CHECK(PyObject_TypeCheck(other, &GeneratorType), ErrorKind::Type,
-                 "graphsafe_set_state: a generator from graphsafe_get_state or clone_state, got ",
+                 "graphsafe_set_state: expected a generator from graphsafe_get_state or clone_state, got ",
                  Py_TYPE(other)->tp_name);
     const cuda::PhiloxGenerator& given = philox_of(other, "graphsafe_set_state");
     Detaching guard(g.mutex);

@@ -100,7 +100,7 @@ class Paused {
   bool on_;
 };
 
-/// Only where the thread has the interpreter: who asks may be inside of a kernel, with locks that others want.
+/// Only where the thread has the interpreter: the caller may be inside of a kernel, with locks that others want.
 bool find_held_memory(Device device, std::vector<budget::HeldMemory>& found) {
   if (!PyGILState_Check()) return false;
   PyObject *type, *value, *trace;

@@ -444,13 +444,13 @@ PyObject* function_queue_callback(PyObject*, PyObject* callable) {
     FACULA_CHECK(PyCallable_Check(callable), ErrorKind::Type, "queue_callback: expected a function, got ",
                  Py_TYPE(callable)->tp_name);
     Py_INCREF(callable);
-    std::shared_ptr<PyObject> kept(callable, [](PyObject* o) {
+    std::shared_ptr<PyObject> owned(callable, [](PyObject* o) {
       WithLock lock;
       Py_DECREF(o);
     });
-    call_after_pass([kept] {
+    call_after_pass([owned] {
       WithLock lock;
-      Owned(check(call_python(PyObject_CallNoArgs, kept.get())));
+      Owned(check(call_python(PyObject_CallNoArgs, owned.get())));
     });
     Py_RETURN_NONE;
   });

@@ -110,9 +110,9 @@ class Reader {
   explicit Reader(const Tensor& t) : result_{t, {}} {}
 
   Indexed read(PyObject* key) {
-    kept_ = Owned(treat_as_tuple(key) ? PySequence_Tuple(key) : PyTuple_Pack(1, key));
-    const List<PyObject*> items(&PyTuple_GET_ITEM(check(kept_.get()), 0),
-                                static_cast<size_t>(PyTuple_GET_SIZE(kept_.get())));
+    tuple_ = Owned(treat_as_tuple(key) ? PySequence_Tuple(key) : PyTuple_Pack(1, key));
+    const List<PyObject*> items(&PyTuple_GET_ITEM(check(tuple_.get()), 0),
+                                static_cast<size_t>(PyTuple_GET_SIZE(tuple_.get())));
     several_ = items.size() > 1;
     int64_t consumed = 0;
     int ellipses = 0;
@@ -120,16 +120,16 @@ class Reader {
       consumed += dims_consumed(item);
       ellipses += item == Py_Ellipsis;
     }
-    FACULA_CHECK(ellipses <= 1, ErrorKind::Index, "index: at most one ellipsis, got ", ellipses);
+    FACULA_CHECK(ellipses <= 1, ErrorKind::Index, "index: expected at most one ellipsis, got ", ellipses);
     FACULA_CHECK(consumed <= result_.view.dim(), ErrorKind::Index, "index: too many indices for tensor of dimension ",
                  result_.view.dim(), ", got ", consumed);
     rest_ = result_.view.dim() - consumed;
-    for (PyObject* item : items) take(item);
+    for (PyObject* item : items) add(item);
     return std::move(result_);
   }
 
  private:
-  void take(PyObject* item) {
+  void add(PyObject* item) {
     Tensor& view = result_.view;
     if (item == Py_None) {
       view = unsqueeze(view, at_);
@@ -167,7 +167,7 @@ class Reader {
     Tensor& view = result_.view;
     FACULA_CHECK(view.dim() > 0, ErrorKind::Index, "index: invalid index of a 0-d tensor (use .item()), got ", i);
     int64_t size = view.size(at_);
-    FACULA_CHECK(i >= -size && i < size, ErrorKind::Index, "index ", i, " is out of bounds for dimension ",
+    FACULA_CHECK(i >= -size && i < size, ErrorKind::Index, "index: index ", i, " is out of bounds for dimension ",
                  at_ + taken_, " with size ", size);
     view = select(view, at_, i);
     ++taken_;
@@ -187,7 +187,7 @@ class Reader {
     }
     const bool known =
         t.dtype() == DType::Int64 || t.dtype() == DType::Int32 || t.dtype() == DType::UInt8 || t.dtype() == DType::Bool;
-    FACULA_CHECK(known, ErrorKind::Index, "index: tensors used as indices must be int, long, uint8 or bool, got ",
+    FACULA_CHECK(known, ErrorKind::Index, "index: tensors used as indices must be int32, int64, uint8 or bool, got ",
                  t.dtype());
     put(t);
   }
@@ -204,8 +204,9 @@ class Reader {
     }
     if (t.dtype() == DType::UInt8 && host.warn) host.warn("index: masks of uint8 are an old form; give one of bool");
     for (int64_t d = 0; d < t.dim(); ++d) {
-      FACULA_CHECK(t.size(d) == result_.view.size(at_ + d), ErrorKind::Index, "index: the mask's shape ", t.sizes(),
-                   " does not match the indexed tensor of shape ", result_.view.sizes(), " at dimension ", d);
+      FACULA_CHECK(t.size(d) == result_.view.size(at_ + d), ErrorKind::Index,
+                   "index: a mask must be as long as each dimension that it indexes, got a mask of shape ", t.sizes(),
+                   " for shape ", result_.view.sizes(), " at dimension ", at_ + d);
     }
     result_.masks.emplace_back(static_cast<size_t>(at_),
                                from_host(t.dtype() == DType::Bool ? t : t != 0, result_.view.device()));
@@ -214,7 +215,7 @@ class Reader {
   }
 
   Indexed result_;
-  Owned kept_;  // holds the items
+  Owned tuple_;  // holds the items
   bool several_ = false;
   int64_t at_ = 0, rest_ = 0;
   int64_t taken_ = 0;  // dimensions that integers took away, less those that None and bools put in
@@ -227,8 +228,8 @@ Tensor quick_view(const Tensor& t, PyObject* key, bool& done) {
     int64_t i = to_int(key);
     FACULA_CHECK(t.dim() > 0, ErrorKind::Index, "index: invalid index of a 0-d tensor (use .item()), got ", i);
     int64_t size = t.size(0);
-    FACULA_CHECK(i >= -size && i < size, ErrorKind::Index, "index ", i, " is out of bounds for dimension 0 with size ",
-                 size);
+    FACULA_CHECK(i >= -size && i < size, ErrorKind::Index, "index: index ", i,
+                 " is out of bounds for dimension 0 with size ", size);
     return select(t, 0, i);
   }
   if (PySlice_Check(key)) {

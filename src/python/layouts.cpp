@@ -70,15 +70,13 @@ PyObject* zeros_into_sparse(const char* op, PyObject* out, IntList size, std::op
 void refuse_layout(const char* op, PyObject* layout) {
   if (!given(layout)) return;
   const Layout wanted = to_layout(layout);
-  FACULA_CHECK(wanted == Layout::Strided, ErrorKind::Runtime, op, "(...) is not implemented for sparse layout, got ",
-               wanted);
+  FACULA_CHECK(wanted == Layout::Strided, ErrorKind::Runtime, op, ": not implemented for sparse layout, got ", wanted);
 }
 
 const Tensor& like_in_layout(const char* op, PyObject* layout, const Tensor& like, Tensor& strided) {
   if (!given(layout) || to_layout(layout) == layout_of(like)) return like;
   const Layout wanted = to_layout(layout);
-  FACULA_CHECK(wanted == Layout::Strided, ErrorKind::Runtime, op, "(...) is not implemented for sparse layout, got ",
-               wanted);
+  FACULA_CHECK(wanted == Layout::Strided, ErrorKind::Runtime, op, ": not implemented for sparse layout, got ", wanted);
   check_made_from(op, layout_of(like), wanted);
   return strided = expand(empty(Dims{}, like.dtype(), like.device()), like.sizes(), false);
 }

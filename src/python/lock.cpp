@@ -1,4 +1,4 @@
-// Threads that may outlive the interpreter. CPython ends such a thread where it asks for the lock (pthread_exit, up to
+// Threads that may outlive the interpreter. CPython ends such a thread where it requests the lock (pthread_exit, up to
 // 3.13), which is when we do and whenever Python code runs: an unwinding that destructors and handlers of exceptions
 // would end with the process (SIGABRT). Here the thread stays until the process has ended, as CPython 3.14 does it.
 #include <unistd.h>

@@ -1,4 +1,4 @@
-// What facula.cpu asks about the CPU's allocator.
+// What facula.cpu reads of the CPU's allocator.
 #include "core/os_memory.h"
 #include "cpu/allocator.h"
 #include "cpu/convolution.h"
@@ -88,7 +88,7 @@ PyMethodDef functions[] = {
     {"_cpu_reset_peak_memory_stats", reset_peaks, METH_NOARGS, "Restarts the peaks at the current values."},
     {"_cpu_empty_cache", empty_cache, METH_NOARGS, "Gives cached memory back to the system."},
     {"_cpu_set_private_layouts", set_private_layouts, METH_O, "Whether images stay channels-last inside."},
-    {"_cpu_packed_weights", packed_weights, METH_NOARGS, "What is kept of weights in kernels' own order."},
+    {"_cpu_packed_weights", packed_weights, METH_NOARGS, "What is cached of weights in kernels' own order."},
     {"_cpu_set_packed_weights", set_packed_weights, METH_O, "Bound on it in bytes; returns the one before."},
     {"_cpu_total_memory", total_memory, METH_NOARGS, "Bytes of memory that this process may use."},
     {"_cpu_set_memory_limit", set_limit, METH_O, "Bound on memory in use and cached, in bytes; 0: none."},

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cstdarg>
 
+#include "core/near_name.h"
 #include "python/free_threading.h"
-#include "python/near_name.h"
 
 namespace facula::python {
 
@@ -95,6 +95,19 @@ std::string list_wanted(const Signature& s, PyObject* self, PyObject* const* arg
   return "";
 }
 
+/// Say of a text that a dtype is expected in its place.
+std::string dtype_wanted(const FunctionSpec& f, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
+  for (Py_ssize_t k = 0; kwnames && k < PyTuple_GET_SIZE(kwnames); ++k) {
+    if (!PyUnicode_Check(args[nargs + k]) || printable(PyTuple_GET_ITEM(kwnames, k)) != "dtype") continue;
+    for (int i = 0; i < f.count; ++i)
+      for (int a = 0; a < f.signatures[i].count; ++a)
+        if (std::string_view(f.signatures[i].args[a].name) == "dtype")
+          return "argument 'dtype' must be a dtype such as torch.float32, not the text '" + printable(args[nargs + k]) +
+                 "'; ";
+  }
+  return "";
+}
+
 /// The names of all arguments, and with them the other names under which they are known.
 std::vector<std::string> argument_names(const FunctionSpec& f) {
   std::vector<std::string> names;
@@ -121,14 +134,14 @@ std::string unknown_keyword(const FunctionSpec& f, PyObject* kwnames) {
   return "";
 }
 
-/// `tensor(): no argument is called 'dtyp' (did you mean 'dtype'?); expected data, dtype`; empty where each is known.
+/// `tensor: no argument is called 'dtyp' (did you mean 'dtype'?); expected data, dtype`; empty where each is known.
 std::string unknown_keyword(PyObject* kwargs, std::string_view function, const std::vector<std::string>& names) {
   PyObject *key, *value;
   for (Py_ssize_t at = 0; PyDict_Next(kwargs, &at, &key, &value);) {
     const std::string given = PyUnicode_Check(key) ? printable(key) : "";
     if (std::find(names.begin(), names.end(), given) != names.end()) continue;
     const std::string meant = near_name(given, names);
-    std::string text = std::string(function) + "(): no argument is called '" + given + "'";
+    std::string text = std::string(function) + ": no argument is called '" + given + "'";
     text += meant.empty() ? "; expected " : " (did you mean '" + meant + "'?); expected ";
     for (const std::string& name : names) text += (&name == names.data() ? "" : ", ") + name;
     return text;
@@ -157,14 +170,65 @@ std::string received(PyObject* self, PyObject* const* args, Py_ssize_t nargs, Py
   return text + ")";
 }
 
+std::vector<std::string> texts_in(PyObject* sequence) {
+  const Owned items(check(PySequence_List(sequence)));
+  std::vector<std::string> texts;
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(items.get()); ++i) {
+    if (PyObject* item = PyList_GET_ITEM(items.get(), i); PyUnicode_Check(item)) texts.push_back(printable(item));
+  }
+  return texts;
+}
+
+PyObject* text_object(const std::string& text) {
+  return PyUnicode_FromStringAndSize(text.data(), static_cast<Py_ssize_t>(text.size()));
+}
+
+PyObject* function_near_name(PyObject*, PyObject* args) {
+  PyObject *name, *candidates;
+  if (!PyArg_ParseTuple(args, "UO:_near_name", &name, &candidates)) return nullptr;
+  return guarded([&]() -> PyObject* {
+    const std::string found = near_name(printable(name), texts_in(candidates));
+    return found.empty() ? Py_NewRef(Py_None) : text_object(found);
+  });
+}
+
+PyObject* function_suggestion(PyObject*, PyObject* args) {
+  PyObject *name, *candidates;
+  if (!PyArg_ParseTuple(args, "OO:_suggestion", &name, &candidates)) return nullptr;
+  return guarded([&]() -> PyObject* {
+    return text_object(PyUnicode_Check(name) ? suggestion(printable(name), texts_in(candidates)) : "");
+  });
+}
+
+PyObject* function_one_of(PyObject*, PyObject* args) {
+  PyObject *given, *words;
+  if (!PyArg_ParseTuple(args, "OO:_one_of", &given, &words)) return nullptr;
+  return guarded([&]() -> PyObject* {
+    const std::vector<std::string> known = texts_in(words);
+    if (PyUnicode_Check(given)) return text_object(one_of(known, printable(given)));
+    const Owned shown(check(PyObject_Repr(given)));
+    return text_object(alternatives(known) + ", got " + printable(shown.get()));
+  });
+}
+
+PyMethodDef functions[] = {
+    {"_near_name", function_near_name, METH_VARARGS,
+     "_near_name(name, names): return the name that is nearest to another one, or None where none is near."},
+    {"_suggestion", function_suggestion, METH_VARARGS,
+     "_suggestion(name, names): return `. Did you mean: 'zeros'?` where a name is near, else an empty text."},
+    {"_one_of", function_one_of, METH_VARARGS,
+     "_one_of(given, words): return `'left' or 'right', got 'lef'. Did you mean: 'left'?`, the end of an error."},
+    {}};
+
 }  // namespace
 
 void report_mismatch(const FunctionSpec& f, PyObject* self, PyObject* const* args, Py_ssize_t nargs,
                      PyObject* kwnames) {
   std::string_view name = f.shown;
   if (constexpr std::string_view module = "functional_"; name.starts_with(module)) name.remove_prefix(module.size());
-  std::string text = std::string(name) + "(): ";
+  std::string text = std::string(name) + ": ";
   if (f.count == 1) text += list_wanted(f.signatures[0], self, args, nargs);
+  text += dtype_wanted(f, args, nargs, kwnames);
   text += "the arguments fit no signature" + unknown_keyword(f, kwnames) + "; expected ";
   text += f.count > 1 ? "one of:" : "";
   for (int i = 0; i < f.count; ++i)
@@ -195,5 +259,7 @@ int parse_keywords(PyObject* args, PyObject* kwargs, const char* format, const c
   if (!text.empty()) PyErr_SetString(PyExc_TypeError, text.c_str());
   return parsed;
 }
+
+void init_near_name(PyObject* module) { check(PyModule_AddFunctions(module, functions)); }
 
 }  // namespace facula::python

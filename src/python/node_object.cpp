@@ -61,7 +61,7 @@ void node_dealloc(PyObject* o) {
   if (type->tp_flags & Py_TPFLAGS_HEAPTYPE) Py_DECREF(type);
 }
 
-// ---- saved values as attributes: _saved_self, _saved_dim, ... and _saved_self_sym_sizes where only the shape is kept
+// ---- saved values as attributes: _saved_self, _saved_dim, ... and _saved_self_sym_sizes where only the shape is saved
 
 // A node's member "self_info" describes the argument self.
 std::string attribute_of(const std::string& member) {
@@ -128,7 +128,7 @@ PyObject* node_saved(PyObject* o, void* member) {
   });
 }
 
-// Kept by the class.
+// Owned by the class.
 PyGetSetDef* saved_properties(const Node& node) {
   SavedNames found(node);
   node.visit_saved(found);
@@ -142,7 +142,7 @@ PyGetSetDef* saved_properties(const Node& node) {
   return properties;
 }
 
-// One number, or the count of a list, that the node kept under a name; -1 when it kept none.
+// One number, or the count of a list, that the node saved under a name; -1 when it saved none.
 class SavedNumber final : public SavedVisitor {
  public:
   SavedNumber(const Node& node, const char* name) : SavedVisitor(node), name_(name) { node.visit_saved(*this); }
@@ -165,7 +165,7 @@ class SavedNumber final : public SavedVisitor {
 
 // PyTorch has an op for every number of dimensions.
 struct NameByRank {
-  const char *list, *before, *after;  // what the node kept for every dimension; the name without their number
+  const char *list, *before, *after;  // what the node saved for every dimension; the name without their number
 };
 const std::map<std::string_view, NameByRank> names_by_rank = {
     {"AdaptiveAvgPoolBackward0", {"output_size", "AdaptiveAvgPool", "DBackward0"}},
@@ -264,7 +264,7 @@ std::string public_name(const Node& node) {
   return rank == 1 ? "SqueezeBackward1" : found->second.before + std::to_string(rank) + found->second.after;
 }
 
-// One Python class per derivative, so that type(fn).__name__ tells which.
+// One Python class per derivative, so that type(fn).__name__ says which.
 PyTypeObject* class_of(const Node& node) {
   static std::map<std::string, PyTypeObject*> classes;
   static Mutex making;
@@ -272,7 +272,7 @@ PyTypeObject* class_of(const Node& node) {
   Holding guard(making);
   auto found = classes.find(key);
   if (found != classes.end()) return found->second;
-  auto* qualified = new std::string("facula.autograd." + name);  // kept by the class
+  auto* qualified = new std::string("facula.autograd." + name);  // owned by the class
   PyType_Slot slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(node_dealloc)},
                          {Py_tp_traverse, reinterpret_cast<void*>(node_traverse)},
                          {Py_tp_clear, reinterpret_cast<void*>(node_clear)},

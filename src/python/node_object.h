@@ -42,7 +42,7 @@ Ref<Node> node_of(PyObject* o);
 Ref<Node> node_of_context(PyObject* context);
 /// The context forgets its node, which dies.
 void forget_node(PyObject* context);
-/// One dict of hooks per place, made when first asked for: what RemovableHandle removes from.
+/// One dict of hooks per place, made when it is first needed: what RemovableHandle removes from.
 PyObject* tensor_hook_dict(const Tensor& tensor);
 
 // Garbage collection of cycles that lead from a tensor through its history (hooks, contexts of Functions) back to it.

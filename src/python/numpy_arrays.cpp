@@ -1,5 +1,5 @@
 // NumPy's arrays by NumPy's C interface, whose table of functions and whose first members of arrays keep their places
-// in all versions since 1.7. It is asked for when the first array is seen: NumPy is loaded by then.
+// in all versions since 1.7. It is looked up when the first array is seen: NumPy is loaded by then.
 #include "python/numpy_arrays.h"
 
 #include <atomic>
@@ -74,10 +74,10 @@ void** load_table() {
 
 void** table() {
   static std::atomic<void**> known{nullptr};
-  static std::atomic<bool> asked{false};
-  if (!asked.load(std::memory_order_acquire)) {
+  static std::atomic<bool> is_known{false};
+  if (!is_known.load(std::memory_order_acquire)) {
     known.store(load_table(), std::memory_order_relaxed);
-    asked.store(true, std::memory_order_release);
+    is_known.store(true, std::memory_order_release);
   }
   return known.load(std::memory_order_relaxed);
 }

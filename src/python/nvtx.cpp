@@ -1,4 +1,4 @@
-// Marks for NVIDIA's profilers: what facula.cuda.nvtx calls, and an observer that marks what every thread does.
+// Markers for NVIDIA's profilers: what facula.cuda.nvtx calls, and an observer that makes ranges of what every thread does.
 #include "cuda/nvtx.h"
 
 #include "autograd/node.h"
@@ -29,7 +29,7 @@ PyObject* end(PyObject*, PyObject* o) {
 }
 PyObject* mark(PyObject*, PyObject* o) {
   return guarded([&] {
-    cuda::nvtx::mark(mark_text(o));
+    cuda::nvtx::marker(mark_text(o));
     return Py_NewRef(Py_None);
   });
 }
@@ -81,8 +81,9 @@ PyMethodDef functions[] = {
     {"_nvtx_pop", pop, METH_NOARGS, "Ends the innermost range."},
     {"_nvtx_start", start, METH_O, "(text): a range, by number."},
     {"_nvtx_end", end, METH_O, "(number): ends it."},
-    {"_nvtx_mark", mark, METH_O, "(text): a mark."},
-    {"_nvtx_emit", emit, METH_VARARGS, "(on, shapes): marks what all threads do; False where that changes nothing."},
+    {"_nvtx_mark", mark, METH_O, "(text): a marker."},
+    {"_nvtx_emit", emit, METH_VARARGS,
+     "(on, shapes): makes ranges of what all threads do; False where that changes nothing."},
     {}};
 
 }  // namespace

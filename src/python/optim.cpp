@@ -86,7 +86,7 @@ void each_parameter(PyObject* group, OptimSteps& steps, F&& f) {
   steps.run();
 }
 
-/// The state of a parameter; asked of Python (which fills it) when there is none yet.
+/// The state of a parameter; Python fills it when there is none yet.
 Item parameter_state(PyObject* states, PyObject* param, PyObject* group, PyObject* start) {
   Item found = dict_item(states, param);
   if (found.get() && PyDict_Check(found) && PyDict_GET_SIZE(found.get())) return found;
@@ -189,8 +189,8 @@ PyObject* adam(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
     each_parameter(group, steps, [&](PyObject* object, const Tensor& param, const Tensor& grad) {
       if (is_left(param, grad)) return leave(left, object);
       FACULA_CHECK(!is_sparse(grad), ErrorKind::Runtime, decoupled ? "AdamW" : "Adam",
-                   " does not support sparse gradients", decoupled ? "" : ", please consider SparseAdam instead",
-                   ", got layout ", layout_of(grad));
+                   " does not support sparse gradients", decoupled ? "" : " (SparseAdam does)", ", got layout ",
+                   layout_of(grad));
       const Item state = parameter_state(states, object, group, start);
       double step = advance(state_tensor(state, n.step));
       if (step != corrected_for) {
@@ -221,7 +221,7 @@ void add_step(OptimSteps& steps, PyObject* given) {
   const std::string_view wanted = utf8(part(0));
   size_t rule = 0;
   while (rule < kOptimRules && wanted != kOptimRuleInfo[rule].name) ++rule;
-  FACULA_CHECK(rule < kOptimRules, ErrorKind::Value, op, ": no such rule, got '", wanted, "'");
+  FACULA_CHECK(rule < kOptimRules, ErrorKind::Value, op, ": there is no such rule, got '", wanted, "'");
   OptimSteps::States states;
   OptimSteps::Numbers numbers = {};
   const Py_ssize_t state_count = PyTuple_GET_SIZE(part(3)), number_count = PyTuple_GET_SIZE(part(4));
@@ -236,7 +236,7 @@ void add_step(OptimSteps& steps, PyObject* given) {
 /// _optim_steps(list of steps)
 PyObject* run_steps(PyObject*, PyObject* list) {
   return guarded([&]() -> PyObject* {
-    FACULA_CHECK(PyList_Check(list), ErrorKind::Type, "_optim_steps: a list, got ", Py_TYPE(list)->tp_name);
+    FACULA_CHECK(PyList_Check(list), ErrorKind::Type, "_optim_steps: expected a list, got ", Py_TYPE(list)->tp_name);
     OptimSteps steps;
     try {
       for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); ++i)
@@ -257,12 +257,13 @@ PyObject* unscale_gradients(PyObject*, PyObject* const* args, Py_ssize_t nargs) 
   return guarded([&]() -> PyObject* {
     FACULA_CHECK(
         nargs == 3 && (PyList_Check(args[0]) || PyTuple_Check(args[0])) && is_tensor(args[1]) && is_tensor(args[2]),
-        ErrorKind::Type, unscale_kernel.name, ": a list of tensors and two tensors, got ", nargs, " arguments");
+        ErrorKind::Type, unscale_kernel.name, ": expected a list of tensors and two tensors, got ", nargs,
+        " arguments");
     std::vector<Tensor> grads;
     for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(args[0]); ++i) {
       const Item grad = list_item(args[0], i);
       FACULA_CHECK(grad.get() && is_tensor(grad), ErrorKind::Type, unscale_kernel.name,
-                   ": a list of tensors, got one with ", grad.get() ? Py_TYPE(grad.get())->tp_name : "fewer");
+                   ": expected a list of tensors, got one with ", grad.get() ? Py_TYPE(grad.get())->tp_name : "fewer");
       grads.push_back(strided_tensor_of(grad));
     }
     unscale(grads, tensor_of(args[1]), tensor_of(args[2]));
@@ -274,7 +275,7 @@ PyObject* unscale_gradients(PyObject*, PyObject* const* args, Py_ssize_t nargs) 
 PyObject* next_scale(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
   return guarded([&]() -> PyObject* {
     FACULA_CHECK(nargs == 6 && is_tensor(args[0]) && is_tensor(args[1]) && is_tensor(args[2]), ErrorKind::Type,
-                 scale_update_kernel.name, ": three tensors and three numbers, got ", nargs, " arguments");
+                 scale_update_kernel.name, ": expected three tensors and three numbers, got ", nargs, " arguments");
     update_scale(tensor_of(args[0]), tensor_of(args[1]), tensor_of(args[2]), number(args[3]), number(args[4]),
                  static_cast<int64_t>(number(args[5])));
     Py_RETURN_NONE;

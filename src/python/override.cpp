@@ -75,8 +75,9 @@ PyObject* set_mode_active(PyObject*, PyObject* active) {
   Py_RETURN_NONE;
 }
 
-PyMethodDef disabled_definition = {"_disabled_torch_function_impl", disabled_call, METH_VARARGS,
-                                   "Marks a class that takes part in no override: calls run as if on plain tensors."};
+PyMethodDef disabled_definition = {
+    "_disabled_torch_function_impl", disabled_call, METH_VARARGS,
+    "Declares a class that takes part in no override: calls run as if on plain tensors."};
 PyMethodDef functions[] = {
     {"_change_override_disabled", set_disabled, METH_O, "Adds to the depth of disabled overrides of this thread."},
     {"_answer_no_override_once", skip_next_question, METH_O,
@@ -89,7 +90,7 @@ PyMethodDef functions[] = {
      "Args:\n    args: the arguments that may define it, one by one.\n\n"
      ">>> torch.overrides.has_torch_function_variadic(torch.ones(2), 1)\nFalse"},
     {"_set_default_torch_function", set_default_implementation, METH_O,
-     "Tells the core which function is Tensor.__torch_function__."},
+     "Sets which function is Tensor.__torch_function__."},
     {"_set_function_mode_active", set_mode_active, METH_O,
      "Whether function modes must see every call of this thread."},
     {}};

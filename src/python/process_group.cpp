@@ -75,7 +75,7 @@ distributed::CallSite call_site() {
 
 namespace {
 
-/// Asks Python for the lines of the main thread; gives up when the interpreter lock does not come.
+/// Reads the lines of the main thread from Python; gives up when the interpreter lock does not come.
 std::string lines_of_program() {
   auto lines = std::make_shared<std::promise<std::string>>();
   auto result = lines->get_future();
@@ -142,7 +142,7 @@ PyObject* make_world(PyObject*, PyObject* args) {
     PyObject* store;
     int rank, size, nccl;
     double timeout;
-    take(args, "sOiidp", &engine, &store, &rank, &size, &timeout, &nccl);
+    parse(args, "sOiidp", &engine, &store, &rank, &size, &timeout, &nccl);
     program_stack = lines_of_program;
     program_threads = threads_that_run_python;
     const auto given = store == Py_None ? nullptr : store_of(store);
@@ -158,7 +158,7 @@ PyObject* announce_rank(PyObject*, PyObject* args) {
   return guarded([&] {
     PyObject* store;
     int rank;
-    take(args, "Oi", &store, &rank);
+    parse(args, "Oi", &store, &rank);
     const auto given = store_of(store);
     unlocked([&] { announce(*given, rank); });
     return none();
@@ -183,7 +183,7 @@ PyObject* world_make_group(PyObject* self, PyObject* args) {
     const char* name;
     int locally, nccl;
     double timeout;
-    take(args, "Ospdp", &ranks, &name, &locally, &timeout, &nccl);
+    parse(args, "Ospdp", &ranks, &name, &locally, &timeout, &nccl);
     const WorldRef world = held<WorldRef>(self);
     const std::vector<int> numbers = ranks_of(ranks);
     const CallSite site = call_site();
@@ -195,7 +195,7 @@ PyObject* world_make_group(PyObject* self, PyObject* args) {
 PyObject* world_leave(PyObject* self, PyObject* args) {
   return guarded([&] {
     const char* exception;
-    take(args, "s", &exception);
+    parse(args, "s", &exception);
     const WorldRef world = held<WorldRef>(self);
     unlocked([&] { world->leave(exception); });
     return none();
@@ -238,7 +238,8 @@ PyMethodDef world_methods[] = {
     {"everybody", world_everybody, METH_NOARGS, "The group of all ranks."},
     {"make_group", world_make_group, METH_VARARGS,
      "(ranks, name, locally, seconds, nccl): the group, None for others."},
-    {"leave", world_leave, METH_VARARGS, "(exception): tells the others that this process goes, and ends its threads."},
+    {"leave", world_leave, METH_VARARGS,
+     "(exception): notifies the others that this process goes, and ends its threads."},
     {}};
 
 // ---- groups
@@ -280,8 +281,8 @@ PyObject* recorded(F f) {
 PyObject* group_run(PyObject* self, PyObject* args) {
   return recorded([&] {
     RunArguments a;
-    take(args, "isOOidiiOOdp", &a.kind, &a.name, &a.in, &a.out, &a.reduction, &a.factor, &a.root, &a.tag, &a.in_splits,
-         &a.out_splits, &a.timeout, &a.waits);
+    parse(args, "isOOidiiOOdp", &a.kind, &a.name, &a.in, &a.out, &a.reduction, &a.factor, &a.root, &a.tag, &a.in_splits,
+          &a.out_splits, &a.timeout, &a.waits);
     FACULA_CHECK(a.kind >= 0 && a.kind <= static_cast<int>(Kind::Recv) && a.reduction >= 0 && a.reduction < kReductions,
                  ErrorKind::Value, a.name, ": there is no such collective, got ", a.kind);
     const GroupRef ref = held<GroupRef>(self);
@@ -333,7 +334,7 @@ PyObject* group_connect(PyObject* self, PyObject* args) {
   return guarded([&] {
     int device;
     double timeout;
-    take(args, "id", &device, &timeout);
+    parse(args, "id", &device, &timeout);
     const GroupRef ref = held<GroupRef>(self);
     unlocked([&] { ref.world->connect(ref.group, {DeviceType::CUDA, static_cast<int8_t>(device)}, timeout); });
     return none();
@@ -356,7 +357,7 @@ PyMethodDef group_methods[] = {
 PyObject* work_wait(PyObject* self, PyObject* args) {
   return recorded([&] {
     double timeout;
-    take(args, "d", &timeout);
+    parse(args, "d", &timeout);
     const WorkRef ref = held<WorkRef>(self);
     return check(PyBool_FromLong(unlocked([&] { return ref.world->wait(*ref.op, timeout); })));
   });
@@ -431,7 +432,7 @@ PyObject* run_among_devices(PyObject*, PyObject* args) {
   return guarded([&] {
     int kind, reduction, root;
     PyObject *in, *out;
-    take(args, "iOOii", &kind, &in, &out, &reduction, &root);
+    parse(args, "iOOii", &kind, &in, &out, &reduction, &root);
     FACULA_CHECK(kind >= 0 && kind <= static_cast<int>(Kind::Recv) && reduction >= 0 && reduction < kReductions,
                  ErrorKind::Value, "nccl: unknown collective or operation, got ", kind, " and ", reduction);
     const std::vector<Tensor> inputs = arg_tensors(in), outputs = arg_tensors(out);

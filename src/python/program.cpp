@@ -71,17 +71,17 @@ PyObject* boxed_call(PyObject*, PyObject* args) {
   return guarded([&] {
     const BoxedOp& op = op_by_key(key);
     const auto count = static_cast<size_t>(PyTuple_GET_SIZE(given));
-    FACULA_CHECK(count <= op.arguments.size(), ErrorKind::Type, op.key(), "(): expected at most ", op.arguments.size(),
+    FACULA_CHECK(count <= op.arguments.size(), ErrorKind::Type, op.key(), ": expected at most ", op.arguments.size(),
                  " arguments, got ", count);
     std::vector<Value> values;
     std::vector<const Value*> places;
     values.reserve(op.arguments.size());
     for (size_t i = 0; i < op.arguments.size(); ++i) {
       const BoxedArgument& a = op.arguments[i];
-      FACULA_CHECK(i < count || !a.required, ErrorKind::Type, op.key(), "(): argument '", a.name, "' is missing");
+      FACULA_CHECK(i < count || !a.required, ErrorKind::Type, op.key(), ": argument '", a.name, "' is missing");
       PyObject* object = i < count ? PyTuple_GET_ITEM(given, static_cast<Py_ssize_t>(i)) : nullptr;
       values.push_back(object ? to_value(object, a.type, op.name.c_str(), a.name.c_str()) : a.default_value);
-      FACULA_CHECK(!values.back().is_symbolic(), ErrorKind::Type, op.key(), "(): argument '", a.name,
+      FACULA_CHECK(!values.back().is_symbolic(), ErrorKind::Type, op.key(), ": argument '", a.name,
                    "' is an expression");
       places.push_back(&values.back());
     }
@@ -116,7 +116,7 @@ PyObject* program_text(PyObject* o, PyObject*) {
 }
 PyObject* program_parse(PyObject*, PyObject* source) {
   return guarded([&] {
-    FACULA_CHECK(PyUnicode_Check(source), ErrorKind::Type, "program: a str, got ", Py_TYPE(source)->tp_name);
+    FACULA_CHECK(PyUnicode_Check(source), ErrorKind::Type, "program: expected a str, got ", Py_TYPE(source)->tp_name);
     return wrap_program(std::make_shared<Program>(Program::parse(utf8(source))));
   });
 }
@@ -170,7 +170,7 @@ PyObject* program_set_graph(PyObject* o, PyObject* args) {
     Value value = to_value(graph);
     FACULA_CHECK(old.kind == Arg::Kind::Constant && old.constant.kind() == Value::Kind::Graph &&
                      value.kind() == Value::Kind::Graph,
-                 ErrorKind::Type, "set_graph: a program in the place of one, got ", Py_TYPE(graph)->tp_name);
+                 ErrorKind::Type, "set_graph: expected a program in the place of one, got ", Py_TYPE(graph)->tp_name);
     old.constant = std::move(value);
     self_of(o)->runner.reset();
     return Py_NewRef(Py_None);
@@ -181,7 +181,7 @@ PyObject* program_hold(PyObject* o, PyObject* args) {
   PyObject *which = nullptr, *object = nullptr;
   if (!PyArg_ParseTuple(args, "OO", &which, &object)) return nullptr;
   return guarded([&] {
-    FACULA_CHECK(is_tensor(object), ErrorKind::Type, "hold: a Tensor, got ", Py_TYPE(object)->tp_name);
+    FACULA_CHECK(is_tensor(object), ErrorKind::Type, "hold: expected a Tensor, got ", Py_TYPE(object)->tp_name);
     const Tensor& tensor = strided_tensor_of(object);
     Program& program = *self_of(o)->program;
     if (PyUnicode_Check(which)) {
@@ -207,7 +207,8 @@ PyObject* program_lift(PyObject* o, PyObject* tensors) {
     std::vector<ProgramInput> given, held = std::move(program.inputs);
     for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(items.get()); ++i) {
       PyObject* object = PySequence_Fast_GET_ITEM(items.get(), i);
-      FACULA_CHECK(is_tensor(object), ErrorKind::Type, "lift: a list of tensors, got ", Py_TYPE(object)->tp_name);
+      FACULA_CHECK(is_tensor(object), ErrorKind::Type, "lift: expected a list of tensors, got ",
+                   Py_TYPE(object)->tp_name);
       const Tensor& tensor = strided_tensor_of(object);
       const auto found = std::find_if(held.begin(), held.end(),
                                       [&](const ProgramInput& input) { return input.tensor.is_same(tensor); });
@@ -230,7 +231,7 @@ PyObject* program_lift(PyObject* o, PyObject* tensors) {
 // roles_of(program): its outputs are what those of the other one are
 PyObject* program_roles_of(PyObject* o, PyObject* other) {
   return guarded([&] {
-    FACULA_CHECK(PyObject_TypeCheck(other, &ProgramType), ErrorKind::Type, "roles_of: a program, got ",
+    FACULA_CHECK(PyObject_TypeCheck(other, &ProgramType), ErrorKind::Type, "roles_of: expected a program, got ",
                  Py_TYPE(other)->tp_name);
     self_of(o)->program->roles = self_of(other)->program->roles;
     return Py_NewRef(o);
@@ -325,7 +326,7 @@ PyObject* program_set_argument(PyObject* o, PyObject* args) {
     std::vector<Arg>& arguments = program.nodes[static_cast<size_t>(node)].arguments;
     FACULA_CHECK(which >= 0 && static_cast<size_t>(which) < arguments.size() &&
                      arguments[static_cast<size_t>(which)].kind == Arg::Kind::Constant,
-                 ErrorKind::Index, "set_argument: the number of a constant argument, got ", which);
+                 ErrorKind::Index, "set_argument: expected the number of a constant argument, got ", which);
     const auto expr_of = [](PyObject* item) {
       return PyUnicode_Check(item) ? Expr::parse(utf8(item)) : Expr(to_int(item));
     };

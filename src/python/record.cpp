@@ -165,7 +165,7 @@ Call as_plain_op(Call call) {
     for (size_t i = 0; i < call.values.size(); ++i) {
       if (call.op->arguments[i].name == wanted.name) value = call.values[i];
     }
-    if (value.is_none() && wanted.name == "dim") {  // what soft-max takes when it is not told
+    if (value.is_none() && wanted.name == "dim") {  // what softmax takes where none is given
       const int64_t ndim = call.values[0].tensor().dim();
       value = Value(int64_t{ndim == 0 || ndim == 1 || ndim == 3 ? 0 : 1});
     }
@@ -375,7 +375,7 @@ ProgramInput::Kind input_kind(std::string_view word) {
                     ProgramInput::Kind::Constant}) {
     if (word == name(kind)) return kind;
   }
-  throw_error(ErrorKind::Value, "recorder: a kind of input, got ", word);
+  throw_error(ErrorKind::Value, "recorder: expected a kind of input, got ", word);
 }
 
 // _record_input(tensor, kind, name, path, persistent, sizes): the number of its value; sizes are integers or texts

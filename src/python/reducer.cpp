@@ -14,7 +14,7 @@ using namespace distributed;
 using ReducerRef = std::shared_ptr<Reducer>;
 
 /// A Python object for code that runs without the interpreter lock.
-std::shared_ptr<PyObject> kept(PyObject* object) {
+std::shared_ptr<PyObject> owned(PyObject* object) {
   return {Py_NewRef(object), [](PyObject* o) {
             WithLock lock;
             Py_DECREF(o);
@@ -26,20 +26,20 @@ void call_with(PyObject* function, const char* format, auto... values) {
   const Owned done(check(call_python(PyObject_CallFunction, function, format, values...)));
 }
 
-Reducer::Program program_of(PyObject* launch, PyObject* land) {
+Reducer::Hooks hooks_of(PyObject* launch, PyObject* land) {
   return {.site =
               [] {
                 WithLock lock;
                 return call_site();
               },
           .launch =
-              [f = kept(launch)](size_t bucket, const Tensor& storage) {
+              [f = owned(launch)](size_t bucket, const Tensor& storage) {
                 WithLock lock;
                 const Owned wrapped(check(wrap(storage)));
                 call_with(f.get(), "nO", static_cast<Py_ssize_t>(bucket), wrapped.get());
               },
           .land =
-              [f = kept(land)](size_t bucket, bool all_used) {
+              [f = owned(land)](size_t bucket, bool all_used) {
                 call_with(f.get(), "nO", static_cast<Py_ssize_t>(bucket), all_used ? Py_True : Py_False);
               },
           .failed =
@@ -57,14 +57,14 @@ PyObject* make_reducer(PyObject*, PyObject* args) {
   return guarded([&] {
     PyObject *names, *tensors, *group, *launch, *land;
     double timeout;
-    take(args, "OOOdOO", &names, &tensors, &group, &timeout, &launch, &land);
+    parse(args, "OOOdOO", &names, &tensors, &group, &timeout, &launch, &land);
     std::vector<Reducer::Parameter> parameters;
     for (const Tensor& t : arg_tensors(tensors)) {
       PyObject* name = PyList_GetItem(names, static_cast<Py_ssize_t>(parameters.size()));
       parameters.push_back({std::string(utf8(check(name))), t});
     }
     const GroupRef& ref = held<GroupRef>(group);
-    auto reducer = std::make_shared<Reducer>(parameters, ref.world, ref.group, timeout, program_of(launch, land));
+    auto reducer = std::make_shared<Reducer>(parameters, ref.world, ref.group, timeout, hooks_of(launch, land));
     reducer->watch();
     return hold<ReducerRef>(std::move(reducer));
   });
@@ -112,7 +112,7 @@ PyObject* set_options(PyObject* self, PyObject* args) {
   return guarded([&] {
     double divisor;
     int hooked, is_static;
-    take(args, "dpp", &divisor, &hooked, &is_static);
+    parse(args, "dpp", &divisor, &hooked, &is_static);
     Reducer& reducer = *held<ReducerRef>(self);
     reducer.set_divisor(divisor);
     reducer.set_hooked(hooked);

@@ -1,4 +1,4 @@
-// Compiled functions: a callable that asks region/compiled.h how each call is made.
+// Compiled functions: a callable that learns from region/compiled.h how each call is made.
 #include <chrono>
 #include <memory>
 #include <unordered_map>
@@ -72,7 +72,7 @@ bool setting(PyObject* settings, const char* name) {
   return PyObject_IsTrue(value.get()) == 1;
 }
 
-// ---- what is asked of facula.compiler, and told: at looks, never in calls that are followed
+// ---- questions and notes to facula.compiler: at looks, never in calls that are followed
 
 using SharedRecording = std::shared_ptr<const Recording>;
 PyObject* wrap_recording(const SharedRecording& recording);
@@ -87,7 +87,7 @@ PyObject* place_of(uint32_t number) {
   return check(PyUnicode_FromStringAndSize(text.data(), static_cast<Py_ssize_t>(std::min(end, text.size()))));
 }
 
-/// Raises what `facula.compiler._looks` says of a value that the program asks for.
+/// Raises what `facula.compiler._looks` says of a value that the program reads.
 void ask_about_value(const Demand& demand) {
   Owned module = compiler_file("_looks"), place(place_of(demand.place));
   Owned error(check(call_python(PyObject_CallMethod, module.get(), "raised", "sO", demand.what.c_str(), place.get())));
@@ -119,14 +119,14 @@ void tell_look_ended(PyObject* self, const SharedRecording& recording) {
 
 // ---- calls
 
-/// A Python error that is set is kept while it lives.
-class KeptError {
+/// Stores a Python error that is set as long as it lives.
+class StoredError {
  public:
-  KeptError() { keep(); }
-  ~KeptError() {
+  StoredError() { keep(); }
+  ~StoredError() {
     if (type_) PyErr_Restore(type_, value_, trace_);
   }
-  KeptError(const KeptError&) = delete;
+  StoredError(const StoredError&) = delete;
   explicit operator bool() const { return type_ != nullptr; }
   void keep() { PyErr_Fetch(&type_, &value_, &trace_); }
 
@@ -144,7 +144,7 @@ PyObject* call_in_region(PyObject* object, const CompiledCalls::Way& way, Compil
   region.on_miss = may_record_miss;
   region.context = object;
   Owned result(call_python(PyObject_Vectorcall, compiled(object)->function, args, nargsf, names));
-  const KeptError raised;
+  const StoredError raised;
   region.leave();
   outcome.missed = way.follows && !region.follows();
   if (region.records() && (way.asks || way.follows)) tell_look_ended(object, raised ? nullptr : region.recording());
@@ -163,10 +163,10 @@ PyObject* call_in_stretches(PyObject* object, PyObject* const* args, size_t narg
   region.on_value = ask_about_value;
   region.stretches = &run;
   Owned result(call_python(PyObject_Vectorcall, function, args, nargsf, names));
-  KeptError raised;
+  StoredError raised;
   try {
     run.end(bool(raised));
-  } catch (...) {  // what waits is made by its ops when it is asked for
+  } catch (...) {  // what waits is made by its ops when it is needed
     if (!raised) translate_exception(), raised.keep();
     PyErr_Clear();
     result = Owned();
@@ -321,11 +321,11 @@ PyObject* compiled_get(PyObject* self, PyObject* instance, PyObject*) {
   return PyMethod_New(self, instance);
 }
 
-// ---- what it tells of itself
+// ---- what it says of itself
 
 constexpr const char* kRowsName = "facula.recording";
 
-/// `recording` for Python; its ops are asked for with _region_ops().
+/// `recording` for Python; _region_ops() returns its ops.
 PyObject* share_recording(const SharedRecording& recording) {
   auto shared = std::make_unique<SharedRecording>(recording);
   PyObject* capsule = check(PyCapsule_New(shared.get(), kRowsName, [](PyObject* dying) {
@@ -466,7 +466,7 @@ PyObject* function_explain(PyObject*, PyObject* given) {
     region.on_value = ask_about_value;
     Owned result(call_python(PyObject_Call, function, args, kwargs == Py_None ? nullptr : kwargs));
     {
-      const KeptError raised;
+      const StoredError raised;
       region.leave();
     }
     check(result.get());
@@ -507,7 +507,7 @@ PyObject* function_force_eager(PyObject*, PyObject* yes) {
 PyMethodDef functions[] = {
     {"_region_ops", function_ops, METH_O,
      "_region_ops(shared): (name, form, place, operands, results, group) of each op."},
-    {"_region_demand", function_demand, METH_VARARGS, "_region_demand(what): notes that the program asks for a value."},
+    {"_region_demand", function_demand, METH_VARARGS, "_region_demand(what): notes that the program reads a value."},
     {"_region_force_eager", function_force_eager, METH_O,
      "_region_force_eager(yes): compiled functions are called as they are; what was set before."},
     {"_region_explain", function_explain, METH_VARARGS,

@@ -164,7 +164,7 @@ bool hide_no_methods(const ReplayProgram& program) {
 }
 
 /// The values of a call. Arguments are borrowed; constants are not, since another thread may exchange them. What a
-/// direct step gives has no object before somebody asks for it.
+/// direct step gives has no object before one is needed.
 class Registers {
  public:
   Registers(const ReplayProgram& program, PyObject* const* args)
@@ -477,7 +477,7 @@ void read_program(ReplayProgram& program, PyObject* spec) {
   FACULA_CHECK(program.registers <= kMostRegisters, ErrorKind::Value, "_Replay: at most ", kMostRegisters,
                " values, got ", program.registers);
   for (const Step& step : program.steps)
-    FACULA_CHECK(step.operand_count <= kMostOperands, ErrorKind::Value, "_Replay: at most ", kMostOperands,
+    FACULA_CHECK(step.operand_count <= kMostOperands, ErrorKind::Value, "_Replay: expected at most ", kMostOperands,
                  " operands, got ", step.operand_count);
   find_ends(program);
   program.facts.read(part(spec, 7), reinterpret_cast<PyObject*>(replay_type));

@@ -75,7 +75,7 @@ void ReplayFacts::read(PyObject* spec, PyObject* absent) {
   each(spec, 0, [&](PyObject* row) {
     objects_.push_back({part(row, 0), reinterpret_cast<PyTypeObject*>(part(row, 1)), part(row, 2)});
   });
-  // no version yet: all is compared when the facts are asked for first
+  // no version yet: all is compared when the facts are first needed
   each(spec, 1,
        [&](PyObject* row) { dicts_.push_back({part(row, 0), part_or_null(row, 2), entries(part(row, 1)), 0}); });
   each(spec, 2, [&](PyObject* row) {

@@ -8,7 +8,7 @@
 namespace facula::python {
 namespace {
 
-/// A network as Python tells of it: (mode, input, hidden, projected, layers, biased, bidirectional).
+/// A network as Python describes it: (mode, input, hidden, projected, layers, biased, bidirectional).
 RnnNetwork network_of(PyObject* tuple) {
   const char* mode = nullptr;
   long long input = 0, hidden = 0, projected = 0, layers = 0;

@@ -86,7 +86,7 @@ PyMethodDef functions[] = {
     {"_set_deterministic", set_deterministic, METH_O,
      "What an op without a deterministic way does: 0 runs, 1 warns, 2 raises."},
     {"_set_fill_new_memory", set_fill_new_memory, METH_O,
-     "Whether new memory is filled while deterministic algorithms are asked for."},
+     "Whether new memory is filled while deterministic algorithms are requested."},
     {"_set_warn_always", set_warn_always, METH_O,
      "Whether warnings that a process gives once are given every time; returns what it was."},
     {"_isa_level", isa_level, METH_NOARGS, "The instruction-set level of the CPU kernels in use: v4, v3, v2 or base."},

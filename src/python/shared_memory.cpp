@@ -93,6 +93,13 @@ bool share(Storage* s, const Tensor& origin, const char* op) {
   return true;
 }
 
+void share_or_throw(Storage* s, const Tensor& origin, const char* op) {
+  FACULA_CHECK(share(s, origin, op), ErrorKind::Runtime, op,
+               ": other tensors on the same memory cannot follow it into shared memory (share before making detached "
+               "views, or clone), got ",
+               s->nbytes, " bytes");
+}
+
 int shared_descriptor(const Storage* s) { return static_cast<Shared*>(s->context)->fd; }
 
 int shared_copy(const Storage* s, const char* op) {

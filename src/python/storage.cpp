@@ -1,9 +1,5 @@
 // facula.UntypedStorage: the bytes behind tensors as an object.
-//
-// Long because one type of Python's has all that programs do with bytes: as a sequence, a buffer, a copy, on devices.
 #include "python/docs/storage.h"
-
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -16,7 +12,6 @@
 #include "ops/kernel_table.h"
 #include "python/bindings.h"
 #include "python/cuda_objects.h"
-#include "python/docs/tensor.h"
 #include "python/free_threading.h"
 #include "python/mismatch.h"
 #include "python/node_object.h"
@@ -29,76 +24,11 @@ namespace {
 
 PyStorage* self_of(PyObject* o) { return storage_object(o); }
 
-void share_or_throw(Storage* s, const Tensor& origin, const char* op) {
-  FACULA_CHECK(share(s, origin, op), ErrorKind::Runtime, op,
-               ": other tensors on the same memory cannot follow it into shared memory (share before making detached "
-               "views, or clone), got ",
-               s->nbytes, " bytes");
-}
-
-// _storage_share(storage) -> descriptor; of a copy when the bytes cannot move
-PyObject* function_storage_share(PyObject*, PyObject* o) {
-  return guarded([&] {
-    FACULA_CHECK(is_storage(o), ErrorKind::Type, "_storage_share: expected an UntypedStorage, got ",
-                 Py_TYPE(o)->tp_name);
-    PyStorage* self = self_of(o);
-    Storage* s = self->storage;
-    FACULA_CHECK(s->device.is_cpu(), ErrorKind::Runtime, "_storage_share: only memory of the CPU can be shared, got ",
-                 s->device);
-    FACULA_CHECK(s->nbytes > 0, ErrorKind::Runtime, "_storage_share: an empty storage cannot be shared, got 0 bytes");
-    if (share(s, self->origin, "_storage_share")) return PyLong_FromLong(shared_descriptor(s));
-    const int fd = shared_copy(s, "_storage_share");
-    if (self->copy_fd >= 0) close(self->copy_fd);
-    self->copy_fd = fd;
-    return PyLong_FromLong(fd);
-  });
-}
-
-PyObject* function_storage_from_fd(PyObject*, PyObject* args) {
-  int given;
-  Py_ssize_t bytes;
-  if (!PyArg_ParseTuple(args, "in", &given, &bytes)) return nullptr;
-  return guarded([&] { return adopt_storage(storage_on_shared(given, bytes, "_storage_from_fd")); });
-}
-
-// Borrowed memory
-
 void release_parent(Storage* s) {
   auto* parent = static_cast<Storage*>(s->context);
   conceal(parent);
   release(parent);
 }
-
-PyObject* function_storage_from_buffer(PyObject*, PyObject* buffer) {
-  return guarded([&] { return adopt_storage(storage_on_buffer(buffer)); });
-}
-
-PyObject* function_storage_from_shared_buffer(PyObject*, PyObject* buffer) {
-  return guarded([&] { return adopt_storage(storage_on_shared_buffer(buffer)); });
-}
-
-PyObject* function_storage_view(PyObject*, PyObject* o) {
-  return guarded([&] {
-    storage_of(o, "_storage_view");
-    return check(PyMemoryView_FromObject(o));
-  });
-}
-
-// _tensor_from_storage(storage, dtype, offset, sizes, strides); offset and strides count elements
-PyObject* function_tensor_from_storage(PyObject*, PyObject* args) {
-  PyObject *storage, *dtype, *sizes, *strides;
-  Py_ssize_t offset;
-  if (!PyArg_ParseTuple(args, "OOnOO:_tensor_from_storage", &storage, &dtype, &offset, &sizes, &strides))
-    return nullptr;
-  return guarded([&] {
-    FACULA_CHECK(is_dtype(dtype), ErrorKind::Type, "_tensor_from_storage: dtype is a dtype, got ",
-                 Py_TYPE(dtype)->tp_name);
-    return wrap(tensor_on_storage(storage_of(storage, "_tensor_from_storage"), to_dtype_value(dtype), offset,
-                                  arg_ints(sizes, 1).values, arg_ints(strides, 1).values, "_tensor_from_storage"));
-  });
-}
-
-// The type
 
 template <class F>
 PyObject* with(PyObject* o, F&& f) {
@@ -117,11 +47,11 @@ void fill_bytes(const Tensor& bytes, uint8_t value) {
 
 Storage* storage_with(PyObject* values, Device where) {
   Owned list(PySequence_List(values));
-  FACULA_CHECK(list, ErrorKind::Type, "UntypedStorage(): size is an int or a sequence of bytes, got ",
+  FACULA_CHECK(list, ErrorKind::Type, "UntypedStorage: size is an int or a sequence of bytes, got ",
                Py_TYPE(values)->tp_name);
   Owned bytes(PyBytes_FromObject(list.get()));
   if (!bytes) PyErr_Clear();
-  FACULA_CHECK(bytes, ErrorKind::Type, "UntypedStorage(): a sequence of ints from 0 to 255, got ",
+  FACULA_CHECK(bytes, ErrorKind::Type, "UntypedStorage: a sequence of ints from 0 to 255, got ",
                Py_TYPE(values)->tp_name, " of something else");
   Storage* s = make_storage(static_cast<size_t>(PyBytes_GET_SIZE(bytes.get())), kCPU);
   std::memcpy(s->data, PyBytes_AS_STRING(bytes.get()), s->nbytes);
@@ -169,11 +99,11 @@ PyObject* storage_same(PyObject* o, PyObject*) { return Py_NewRef(o); }
 PyObject* storage_is_shared(PyObject* o, PyObject*) { return PyBool_FromLong(is_shared(self_of(o)->storage)); }
 // PyTorch's argument, which names the device that would use the memory: there is one kind.
 void check_pinning_device(PyObject* args, const char* method) {
-  FACULA_CHECK(PyTuple_GET_SIZE(args) <= 1, ErrorKind::Type, method, ": at most a device, got ", PyTuple_GET_SIZE(args),
-               " arguments");
+  FACULA_CHECK(PyTuple_GET_SIZE(args) <= 1, ErrorKind::Type, method, ": expected at most a device, got ",
+               PyTuple_GET_SIZE(args), " arguments");
   if (PyTuple_GET_SIZE(args) == 0 || PyTuple_GET_ITEM(args, 0) == Py_None) return;
   const Device device = to_device_value(PyTuple_GET_ITEM(args, 0));
-  FACULA_CHECK(device.is_cuda(), ErrorKind::Runtime, method, ": a CUDA device, got ", device);
+  FACULA_CHECK(device.is_cuda(), ErrorKind::Runtime, method, ": expected a CUDA device, got ", device);
 }
 PyObject* storage_is_pinned(PyObject* o, PyObject* args) {
   return with(o, [&](Storage* s) {
@@ -235,7 +165,7 @@ PyObject* storage_cuda(PyObject* o, PyObject* args, PyObject* kwargs) {
   if (!parse_keywords(args, kwargs, "|Op:cuda", names, &given, &non_blocking)) return nullptr;
   return guarded([&] {
     const Device device = concrete(given == Py_None ? Device{DeviceType::CUDA} : to_device_value(given));
-    FACULA_CHECK(device.is_cuda(), ErrorKind::Runtime, "cuda: a CUDA device, got ", device);
+    FACULA_CHECK(device.is_cuda(), ErrorKind::Runtime, "cuda: expected a CUDA device, got ", device);
     const NonBlocking scope(non_blocking);
     return moved_to(o, device);
   });
@@ -357,10 +287,11 @@ PyObject* storage_iter(PyObject* o) {
 // Each element's bytes in reverse order: what was written on a machine of the other order.
 PyObject* storage_byteswap(PyObject* o, PyObject* dtype) {
   return with(o, [&](Storage* s) {
-    FACULA_CHECK(is_dtype(dtype), ErrorKind::Type, "byteswap: a dtype, got ", Py_TYPE(dtype)->tp_name);
+    FACULA_CHECK(is_dtype(dtype), ErrorKind::Type, "byteswap: expected a dtype, got ", Py_TYPE(dtype)->tp_name);
     const DType d = to_dtype_value(dtype);
     const size_t unit = static_cast<size_t>(item_size(d)) / (is_complex(d) ? 2 : 1);
-    FACULA_CHECK(s->device.is_cpu(), ErrorKind::Runtime, "byteswap: memory of the CPU, got device ", s->device);
+    FACULA_CHECK(s->device.is_cpu(), ErrorKind::Runtime, "byteswap: expected memory of the CPU, got device ",
+                 s->device);
     const WriteScope write(s, "byteswap");
     for (size_t at = 0; unit > 1 && at + unit <= s->nbytes; at += unit) std::reverse(s->data + at, s->data + at + unit);
     return Py_NewRef(Py_None);
@@ -523,69 +454,7 @@ PyGetSetDef storage_properties[] = {
 PyMappingMethods storage_mapping = {storage_length, storage_item, storage_assign};
 PyBufferProcs storage_buffer_procs = {storage_buffer, release_storage_buffer};
 
-// Methods of tensors
-
-PyObject* method_untyped_storage(PyObject* self, PyObject*) {
-  return guarded([&] { return wrap_storage(shared_storage(strided_tensor_of(self).storage()), tensor_of(self)); });
-}
-PyObject* method_is_shared(PyObject* self, PyObject*) {
-  return PyBool_FromLong(is_shared(shared_storage(tensor_of(self).storage())));
-}
-PyObject* method_share_memory(PyObject* self, PyObject*) {
-  return guarded([&] {
-    share_or_throw(shared_storage(strided_tensor_of(self).storage()), tensor_of(self), "share_memory_");
-    return Py_NewRef(self);
-  });
-}
-
-PyMethodDef tensor_methods[] = {{"untyped_storage", method_untyped_storage, METH_NOARGS, docs::tensor::kUntypedStorage},
-                                {"is_shared", method_is_shared, METH_NOARGS, docs::tensor::kIsShared},
-                                {"share_memory_", method_share_memory, METH_NOARGS, docs::tensor::kShareMemory},
-                                {}};
-
-PyMethodDef functions[] = {
-    {"_storage_from_buffer", function_storage_from_buffer, METH_O,
-     "An UntypedStorage over any Python buffer, which it keeps alive."},
-    {"_storage_from_shared_buffer", function_storage_from_shared_buffer, METH_O,
-     "An UntypedStorage over a Python buffer in memory that other processes map too; it keeps the buffer alive."},
-    {"_storage_view", function_storage_view, METH_O, "The bytes of a CPU storage as a memoryview."},
-    {"_storage_share", function_storage_share, METH_O,
-     "The descriptor of shared memory with the bytes of a storage: its own from now on, or a copy when other tensors "
-     "hold them."},
-    {"_storage_from_fd", function_storage_from_fd, METH_VARARGS,
-     "_storage_from_fd(fd, nbytes): an UntypedStorage over shared memory."},
-    {"_tensor_from_storage", function_tensor_from_storage, METH_VARARGS,
-     "_tensor_from_storage(storage, dtype, offset, sizes, strides): a tensor over a storage; offset and strides count "
-     "elements."},
-    {}};
-
 }  // namespace
-
-Storage* storage_of(PyObject* o, const char* op) {
-  if (is_storage(o)) return self_of(o)->storage;
-  Owned inner(PyObject_GetAttrString(o, "_untyped_storage"));
-  if (!inner) PyErr_Clear();
-  FACULA_CHECK(inner && is_storage(inner.get()), ErrorKind::Type, op, "(): expected a storage, got ",
-               Py_TYPE(o)->tp_name);
-  return self_of(inner.get())->storage;  // kept alive by the outer object
-}
-
-bool has_storage(PyObject* o) { return is_storage(o) || has_attribute(o, "_untyped_storage"); }
-
-std::optional<DType> storage_dtype(PyObject* o) {
-  if (is_storage(o)) return std::nullopt;
-  Owned dtype(PyObject_GetAttrString(o, "dtype"));
-  if (!dtype) PyErr_Clear();
-  return dtype && is_dtype(dtype.get()) ? std::optional(to_dtype_value(dtype.get())) : std::nullopt;
-}
-
-Storage* storage_for(PyObject* o, DType dtype, const char* op) {
-  Storage* storage = storage_of(o, op);
-  const std::optional<DType> own = storage_dtype(o);
-  FACULA_CHECK(!own || *own == dtype, ErrorKind::Runtime, op, ": Expected a Storage of type ", dtype,
-               " or an UntypedStorage, got ", *own);
-  return storage;
-}
 
 void init_storage(PyObject* module) {
   init_storage_object(module);
@@ -604,8 +473,7 @@ void init_storage(PyObject* module) {
   check(PyType_Ready(&StorageType));
   Py_INCREF(&StorageType);
   PyModule_AddObject(module, "UntypedStorage", reinterpret_cast<PyObject*>(&StorageType));
-  check(PyModule_AddFunctions(module, functions));
-  add_tensor_methods(tensor_methods);
+  init_storage_functions(module);
 }
 
 }  // namespace facula::python

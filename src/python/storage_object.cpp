@@ -2,7 +2,7 @@
 // last Python reference goes but tensors still hold the bytes, an object with state (attributes, weak references, a
 // subclass) is not freed: the storage takes it over, with the one reference that is left, and lets go of it when it
 // dies. A program that comes back to the object through a weak reference meanwhile makes the storage outlive its
-// tensors. A plain object without state is freed at once: nobody can tell.
+// tensors. A plain object without state is freed at once: nobody can notice.
 #include "python/storage_object.h"
 
 #include <unistd.h>

@@ -1,4 +1,4 @@
-// The Python object of a storage and its identity; what can be done with it is in storage.cpp.
+// The Python object of a storage and its identity; what can be done with it is in storage.cpp and storage_functions.cpp.
 #pragma once
 
 #include <optional>
@@ -37,5 +37,7 @@ Storage* storage_for(PyObject* o, DType dtype, const char* op);
 
 /// Gives the types what they need, before PyType_Ready of StorageType.
 void init_storage_object(PyObject* module);
+/// Functions of the module, and methods of tensors (storage_functions.cpp).
+void init_storage_functions(PyObject* module);
 
 }  // namespace facula::python

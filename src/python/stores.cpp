@@ -64,14 +64,14 @@ PyObject* asking(PyObject* self, F ask) {
 
 /// The arguments of a method, as `format` of PyArg_ParseTuple reads them.
 template <class... T>
-void take(PyObject* args, const char* format, T*... slots) {
+void parse(PyObject* args, const char* format, T*... slots) {
   if (!PyArg_ParseTuple(args, format, slots...)) throw PythonError{};
 }
 
 PyObject* store_set(PyObject* self, PyObject* args) {
   return guarded([&] {
     PyObject *key, *value;
-    take(args, "OO", &key, &value);
+    parse(args, "OO", &key, &value);
     std::string k = text_of(key, "a key"), v = text_of(value, "a value");
     return check(asking(self, [&](Store& s) { s.set(k, std::move(v)); }));
   });
@@ -86,7 +86,7 @@ PyObject* store_add(PyObject* self, PyObject* args) {
   return guarded([&] {
     PyObject* key;
     long long amount;
-    take(args, "OL", &key, &amount);
+    parse(args, "OL", &key, &amount);
     const std::string k = text_of(key, "a key");
     return check(asking(self, [&](Store& s) { return s.add(k, amount); }));
   });
@@ -94,7 +94,7 @@ PyObject* store_add(PyObject* self, PyObject* args) {
 PyObject* store_compare_set(PyObject* self, PyObject* args) {
   return guarded([&] {
     PyObject *key, *expected, *desired;
-    take(args, "OOO", &key, &expected, &desired);
+    parse(args, "OOO", &key, &expected, &desired);
     const std::string k = text_of(key, "a key"), e = text_of(expected, "a value"), d = text_of(desired, "a value");
     return check(asking(self, [&](Store& s) { return s.compare_set(k, e, d); }));
   });
@@ -109,7 +109,7 @@ PyObject* store_wait(PyObject* self, PyObject* args) {
   return guarded([&] {
     PyObject* keys;
     double timeout = -1;
-    take(args, "O|d", &keys, &timeout);
+    parse(args, "O|d", &keys, &timeout);
     const Texts k = texts_of(keys, "a key");
     return check(asking(self, [&](Store& s) { s.wait(k, timeout < 0 ? s.timeout() : timeout); }));
   });
@@ -129,7 +129,7 @@ PyObject* store_list_keys(PyObject* self, PyObject*) {
 PyObject* store_append(PyObject* self, PyObject* args) {
   return guarded([&] {
     PyObject *key, *value;
-    take(args, "OO", &key, &value);
+    parse(args, "OO", &key, &value);
     const std::string k = text_of(key, "a key"), v = text_of(value, "a value");
     return check(asking(self, [&](Store& s) { s.append(k, v); }));
   });
@@ -143,7 +143,7 @@ PyObject* store_multi_get(PyObject* self, PyObject* keys) {
 PyObject* store_multi_set(PyObject* self, PyObject* args) {
   return guarded([&] {
     PyObject *keys, *values;
-    take(args, "OO", &keys, &values);
+    parse(args, "OO", &keys, &values);
     const Texts k = texts_of(keys, "a key"), v = texts_of(values, "a value");
     return check(asking(self, [&](Store& s) { s.multi_set(k, v); }));
   });
@@ -151,7 +151,7 @@ PyObject* store_multi_set(PyObject* self, PyObject* args) {
 PyObject* store_queue_push(PyObject* self, PyObject* args) {
   return guarded([&] {
     PyObject *key, *value;
-    take(args, "OO", &key, &value);
+    parse(args, "OO", &key, &value);
     const std::string k = text_of(key, "a key"), v = text_of(value, "a value");
     return check(asking(self, [&](Store& s) { s.queue_push(k, v); }));
   });
@@ -160,7 +160,7 @@ PyObject* store_queue_pop(PyObject* self, PyObject* args) {
   return guarded([&] {
     PyObject* key;
     int block = 1;
-    take(args, "O|p", &key, &block);
+    parse(args, "O|p", &key, &block);
     const std::string k = text_of(key, "a key");
     return check(asking(self, [&](Store& s) { return s.queue_pop(k, block != 0); }));
   });
@@ -176,7 +176,7 @@ PyObject* store_barrier(PyObject* self, PyObject* args) {
     PyObject* key;
     long long size;
     double timeout;
-    take(args, "OLd", &key, &size, &timeout);
+    parse(args, "OLd", &key, &size, &timeout);
     const std::string k = text_of(key, "a key");
     return check(asking(self, [&](Store& s) { s.barrier(k, size, timeout < 0 ? s.timeout() : timeout); }));
   });
@@ -187,7 +187,7 @@ PyObject* store_clone(PyObject* self, PyObject*) {
 PyObject* store_timeout(PyObject* self, PyObject* args) {
   return guarded([&] {
     double seconds = -1;
-    take(args, "|d", &seconds);
+    parse(args, "|d", &seconds);
     Store& store = *reinterpret_cast<StoreObject*>(self)->store;
     if (seconds >= 0) store.set_timeout(seconds);
     return check(PyFloat_FromDouble(store.timeout()));
@@ -196,7 +196,7 @@ PyObject* store_timeout(PyObject* self, PyObject* args) {
 PyObject* store_until(PyObject* self, PyObject* args) {
   return guarded([&] {
     double seconds;
-    take(args, "d", &seconds);
+    parse(args, "d", &seconds);
     reinterpret_cast<StoreObject*>(self)->store->set_until(seconds);
     return none();
   });
@@ -340,7 +340,7 @@ distributed::Reply PythonStore::ask(const distributed::Request& request, double 
   return {distributed::Answer::Refused, {"a store of the program's own class has no queues"}};
 }
 
-/// Also asked by threads that know nothing of Python: its errors become ours.
+/// Also called by threads that know nothing of Python: its errors become ours.
 distributed::Reply PythonStore::call(const distributed::Request& request, double timeout) {
   WithLock lock;
   try {
@@ -368,7 +368,7 @@ PyObject* hash_store(PyObject*, PyObject*) {
 PyObject* prefix_store(PyObject*, PyObject* args) {
   return guarded([&] {
     PyObject *prefix, *store;
-    take(args, "OO!", &prefix, &store_type, &store);
+    parse(args, "OO!", &prefix, &store_type, &store);
     return wrap_store(std::make_shared<distributed::PrefixStore>(text_of(prefix, "a prefix"), store_of(store)));
   });
 }
@@ -377,7 +377,7 @@ PyObject* file_store(PyObject*, PyObject* args) {
   return guarded([&] {
     PyObject* path;
     long long world_size;
-    take(args, "OL", &path, &world_size);
+    parse(args, "OL", &path, &world_size);
     auto store = distributed::make_file_store(text_of(path, "a path"), world_size);
     store->num_keys();  // the file is there, or the error
     return wrap_store(std::move(store));
@@ -390,7 +390,7 @@ PyObject* tcp_store(PyObject*, PyObject* args) {
     const char *host, *token;
     long long world_size;
     int master, wait, tenant;
-    take(args, "siLpdppiz", &host, &o.port, &world_size, &master, &o.timeout, &wait, &tenant, &o.listen_fd, &token);
+    parse(args, "siLpdppiz", &host, &o.port, &world_size, &master, &o.timeout, &wait, &tenant, &o.listen_fd, &token);
     o.host = host;
     o.world_size = world_size;
     o.is_master = master;

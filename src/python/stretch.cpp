@@ -14,12 +14,12 @@ Owned tuple_of(const std::vector<Tensor>& tensors) { return Owned(check(wrap(ten
 std::vector<Tensor> tensors_in(PyObject* given, const std::string& whose) {
   std::vector<Tensor> tensors;
   if (is_tensor(given)) return {tensor_of(given)};
-  FACULA_CHECK(PyTuple_Check(given) || PyList_Check(given), ErrorKind::Type, whose, " gave no tuple of tensors, got ",
-               Py_TYPE(given)->tp_name);
+  FACULA_CHECK(PyTuple_Check(given) || PyList_Check(given), ErrorKind::Type, whose,
+               ": must give a tuple of tensors, got ", Py_TYPE(given)->tp_name);
   const Owned items(check(PySequence_Tuple(given)));
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(items.get()); ++i) {
     PyObject* item = PyTuple_GET_ITEM(items.get(), i);
-    FACULA_CHECK(is_tensor(item), ErrorKind::Type, whose, " gave no tensor as result ", i, ", got ",
+    FACULA_CHECK(is_tensor(item), ErrorKind::Type, whose, ": must give a tensor as result ", i, ", got ",
                  Py_TYPE(item)->tp_name);
     tensors.push_back(tensor_of(item));
   }
@@ -65,7 +65,8 @@ class PythonStretches final : public StretchHost {
     const Owned run = wrap_program(program), examples(check(PyTuple_New(static_cast<Py_ssize_t>(inputs.size()))));
     for (size_t i = 0; i < inputs.size(); ++i) {
       Owned example(check(wrap(originals[i])));
-      if (!is_plain_tensor(example.get())) example = Owned(check(wrap(inputs[i])));  // what a class adds is not asked
+      if (!is_plain_tensor(example.get()))
+        example = Owned(check(wrap(inputs[i])));  // what a class adds is not looked at
       PyTuple_SET_ITEM(examples.get(), static_cast<Py_ssize_t>(i), example.release());
     }
     const Owned code(check(call_python(PyObject_CallMethod, object_, "compile", "OOO", run.get(), examples.get(),
@@ -79,8 +80,8 @@ class PythonStretches final : public StretchHost {
     const Owned function(check(PySequence_GetItem(codes_, code)));
     const Owned made(check(call_python(PyObject_CallObject, function.get(), given.get())));
     std::vector<Tensor> tensors = tensors_in(made.get(), name());
-    FACULA_CHECK(tensors.size() == results, ErrorKind::Runtime, name(), " gave another number of results than ",
-                 results, ", got ", tensors.size());
+    FACULA_CHECK(tensors.size() == results, ErrorKind::Runtime, name(), ": must give ", results, " results, got ",
+                 tensors.size());
     return tensors;
   }
 
@@ -103,7 +104,8 @@ std::shared_ptr<StretchTree> tree_of(PyObject* pair, Py_ssize_t which) {
 // _stretch_place(tensor): which elements it shows, and as what: equal for tensors that are the same to a stretch
 PyObject* place_of(PyObject*, PyObject* object) {
   return guarded([&] {
-    FACULA_CHECK(is_tensor(object), ErrorKind::Type, "_stretch_place: a Tensor, got ", Py_TYPE(object)->tp_name);
+    FACULA_CHECK(is_tensor(object), ErrorKind::Type, "_stretch_place: expected a Tensor, got ",
+                 Py_TYPE(object)->tp_name);
     const Tensor& t = tensor_of(object);
     materialize_layout(t);
     const Owned sizes(check(wrap_ints(t.sizes()))), strides(check(wrap_ints(t.strides())));

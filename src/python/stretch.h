@@ -6,7 +6,7 @@
 
 namespace facula::python {
 
-/// The stretches of calls and of backward passes that settings ask for; null where there is no backend of its own.
+/// The stretches of calls and of backward passes that settings request; null where there is no backend of its own.
 struct StretchTrees {
   std::shared_ptr<StretchTree> forward, backward;
 };

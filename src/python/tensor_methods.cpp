@@ -16,7 +16,7 @@
 namespace facula::python {
 namespace {
 
-/// What `to` was asked for.
+/// The arguments of `to`.
 struct Target {
   std::optional<DType> dtype;
   std::optional<Device> device;
@@ -81,13 +81,13 @@ PyObject* converted(PyObject* self, Target target) {
 
 MemoryFormat format_of(const char* op, PyObject* o) {
   FACULA_CHECK(PyObject_TypeCheck(o, &MemoryFormatType), ErrorKind::Type, op,
-               "(): memory_format is a memory_format, got ", Py_TYPE(o)->tp_name);
+               ": memory_format is a memory_format, got ", Py_TYPE(o)->tp_name);
   return to_memory_format(o);
 }
 
 [[noreturn]] void bad_to_argument(PyObject* o, Py_ssize_t position) {
   throw_error(ErrorKind::Type,
-              "to(): expected (dtype), (device, dtype) or (other), each with non_blocking=False, copy=False, ",
+              "to: expected (dtype), (device, dtype) or (other), each with non_blocking=False, copy=False, ",
               "memory_format=None; got ", Py_TYPE(o)->tp_name, " at position ", position);
 }
 
@@ -138,7 +138,7 @@ void read_keyword(Target& target, std::string_view name, PyObject* value) {
     target.device = tensor_of(value).device();
   } else {
     throw_error(ErrorKind::Type,
-                "to(): expected (dtype), (device, dtype) or (other), each with non_blocking=False, copy=False, ",
+                "to: expected (dtype), (device, dtype) or (other), each with non_blocking=False, copy=False, ",
                 "memory_format=None; got ", name, "=", Py_TYPE(value)->tp_name);
   }
 }
@@ -170,7 +170,7 @@ PyObject* method_to(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObjec
 PyObject* function_parse_to(PyObject*, PyObject* const* args, Py_ssize_t n, PyObject* kwnames) {
   return guarded([&] {
     Target target = read_target(args, n, kwnames);
-    FACULA_CHECK(!target.copy_given, ErrorKind::Runtime, "to(): a module is converted in place, got the argument copy");
+    FACULA_CHECK(!target.copy_given, ErrorKind::Runtime, "to: a module is converted in place, got the argument copy");
     return Py_BuildValue(
         "(NNNN)", target.device ? wrap_device(*target.device) : Py_NewRef(Py_None),
         target.dtype ? wrap_dtype(*target.dtype) : Py_NewRef(Py_None), PyBool_FromLong(target.non_blocking),
@@ -187,7 +187,7 @@ PyObject* method_convert(PyObject* self, PyObject* const* args, Py_ssize_t n, Py
     Py_ssize_t keywords = kwnames ? PyTuple_GET_SIZE(kwnames) : 0;
     bool known = n + keywords <= 1 &&
                  (!keywords || PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(kwnames, 0), "memory_format") == 0);
-    FACULA_CHECK(known, ErrorKind::Type, name, "(): expected (memory_format=preserve_format), got ", n + keywords,
+    FACULA_CHECK(known, ErrorKind::Type, name, ": expected (memory_format=preserve_format), got ", n + keywords,
                  " arguments");
     Target target{D, std::nullopt};
     if (n + keywords && args[0] != Py_None) target.format = format_of(name, args[0]);
@@ -219,7 +219,7 @@ PyObject* method_cpu(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObje
   return guarded([&] {
     Target target{std::nullopt, kCPU};
     Py_ssize_t keywords = kwnames ? PyTuple_GET_SIZE(kwnames) : 0;
-    FACULA_CHECK(n + keywords <= 1, ErrorKind::Type, "cpu(): expected (memory_format=preserve_format), got ",
+    FACULA_CHECK(n + keywords <= 1, ErrorKind::Type, "cpu: expected (memory_format=preserve_format), got ",
                  n + keywords, " arguments");
     if (n + keywords && args[0] != Py_None) target.format = format_of("cpu", args[0]);
     return converted(self, target);
@@ -235,18 +235,18 @@ PyObject* method_cuda(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObj
       if (name == "device") {
         if (value == Py_None) return;
         target.device = to_device_value(value);
-        FACULA_CHECK(target.device->is_cuda(), ErrorKind::Runtime, "cuda(): device is a CUDA device, got ",
+        FACULA_CHECK(target.device->is_cuda(), ErrorKind::Runtime, "cuda: device is a CUDA device, got ",
                      *target.device);
       } else if (name == "memory_format") {
         target.format = format_of("cuda", value);
       } else {
         FACULA_CHECK(name == "non_blocking", ErrorKind::Type,
-                     "cuda(): expected (device=None, non_blocking=False, memory_format), got ", name);
+                     "cuda: expected (device=None, non_blocking=False, memory_format), got ", name);
         target.non_blocking = to_bool(value);
       }
     };
     constexpr const char* names[] = {"device", "non_blocking", "memory_format"};
-    FACULA_CHECK(n <= 3, ErrorKind::Type, "cuda(): expected at most 3 arguments, got ", n);
+    FACULA_CHECK(n <= 3, ErrorKind::Type, "cuda: expected at most 3 arguments, got ", n);
     for (Py_ssize_t i = 0; i < n; ++i) read(names[i], args[i]);
     for (Py_ssize_t k = 0; kwnames && k < PyTuple_GET_SIZE(kwnames); ++k)
       read(utf8(PyTuple_GET_ITEM(kwnames, k)), args[n + k]);
@@ -258,20 +258,20 @@ PyObject* method_type_as(PyObject* self, PyObject* const* args, Py_ssize_t n, Py
   const Py_ssize_t named = kwnames ? PyTuple_GET_SIZE(kwnames) : 0;
   const bool known = !named || PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(kwnames, 0), "other") == 0;
   if (n + named != 1 || !known) {
-    PyErr_SetString(PyExc_TypeError, "type_as(): expected one argument, (Tensor other)");
+    PyErr_SetString(PyExc_TypeError, "type_as: expected one argument, the Tensor other, got another number of them");
     return nullptr;
   }
   PyObject* other = args[0];
   if (is_overridden(self) || is_overridden(other)) return call_override("type_as", true, self, &other, 1, nullptr);
   return guarded([&] {
-    FACULA_CHECK(is_tensor(other), ErrorKind::Type, "type_as(): other is a Tensor, got ", Py_TYPE(other)->tp_name);
+    FACULA_CHECK(is_tensor(other), ErrorKind::Type, "type_as: other is a Tensor, got ", Py_TYPE(other)->tp_name);
     return converted(self, {tensor_of(other).dtype(), tensor_of(other).device()});
   });
 }
 
 PyObject* method_is_set_to(PyObject* self, PyObject* other) {
   return guarded([&] {
-    FACULA_CHECK(is_tensor(other), ErrorKind::Type, "is_set_to(): tensor is a Tensor, got ", Py_TYPE(other)->tp_name);
+    FACULA_CHECK(is_tensor(other), ErrorKind::Type, "is_set_to: tensor is a Tensor, got ", Py_TYPE(other)->tp_name);
     const Tensor &a = strided_tensor_of(self), &b = strided_tensor_of(other);
     return PyBool_FromLong(shared_storage(a.storage()) == shared_storage(b.storage()) &&
                            a.impl()->data == b.impl()->data && a.sizes() == b.sizes() && a.strides() == b.strides());
@@ -280,7 +280,7 @@ PyObject* method_is_set_to(PyObject* self, PyObject* other) {
 
 PyObject* method_is_same_size(PyObject* self, PyObject* other) {
   return guarded([&] {
-    FACULA_CHECK(is_tensor(other), ErrorKind::Type, "is_same_size(): other is a Tensor, got ", Py_TYPE(other)->tp_name);
+    FACULA_CHECK(is_tensor(other), ErrorKind::Type, "is_same_size: other is a Tensor, got ", Py_TYPE(other)->tp_name);
     if (!is_plain_tensor(other)) {
       const Owned nested(check(PyObject_GetAttrString(other, "is_nested")));
       const Owned mine(check(PyObject_GetAttrString(self, "is_nested")));

@@ -24,7 +24,7 @@ bool all_ints(PyObject* args) {
 
 Tensor from_tensor(const Tensor& source, const Request& request) {
   FACULA_CHECK(!request.dtype || *request.dtype == source.dtype(), ErrorKind::Type, request.name,
-               "(): expected a tensor of ", *request.dtype, ", got ", source.dtype());
+               ": expected a tensor of ", *request.dtype, ", got ", source.dtype());
   return make_view(source, source.sizes(), source.strides(), 0, false);
 }
 
@@ -41,11 +41,11 @@ Device device_argument(PyObject* kwargs, const Request& request) {
   Py_ssize_t at = 0;
   while (kwargs && PyDict_Next(kwargs, &at, &key, &value)) {
     FACULA_CHECK(PyUnicode_CompareWithASCIIString(key, "device") == 0, ErrorKind::Type, request.name,
-                 "(): expected sizes, a sequence, a tensor or a storage, and device=None, got the keyword ",
+                 ": expected sizes, a sequence, a tensor or a storage, and device=None, got the keyword ",
                  printable(key));
     if (value != Py_None) device = to_device_value(value);
   }
-  FACULA_CHECK(device.type == request.device.type, ErrorKind::Runtime, request.name, "(): this class is for ",
+  FACULA_CHECK(device.type == request.device.type, ErrorKind::Runtime, request.name, ": this class is for ",
                request.device, " (use tensor(..., device=)), got device ", device);
   return device;
 }
@@ -59,7 +59,7 @@ Tensor construct(PyObject* args, PyObject* kwargs, const Request& request) {
   if (n == 1 && is_tensor(first)) {
     PyObject* placed = kwargs ? PyDict_GetItemString(kwargs, "device") : nullptr;
     FACULA_CHECK(!placed || placed == Py_None, ErrorKind::Runtime, request.name,
-                 "(): a tensor is taken where it is, without device= (use tensor.to(device)), got device ", device);
+                 ": a tensor is taken where it is, without device= (use tensor.to(device)), got device ", device);
     return from_tensor(strided_tensor_of(first), request);
   }
   if (n == 1 && PyObject_TypeCheck(first, &SizeType)) return facula::empty(arg_ints(first, 0).values, dtype, device);
@@ -68,11 +68,11 @@ Tensor construct(PyObject* args, PyObject* kwargs, const Request& request) {
     for (Py_ssize_t i = 0; i < n; ++i) sizes.push_back(to_int(PyTuple_GET_ITEM(args, i)));
     return facula::empty(sizes, dtype, device);
   }
-  FACULA_CHECK(n == 1, ErrorKind::Type, request.name, "(): expected sizes, a sequence, a tensor or a storage, got ", n,
+  FACULA_CHECK(n == 1, ErrorKind::Type, request.name, ": expected sizes, a sequence, a tensor or a storage, got ", n,
                " arguments, the first of class ", Py_TYPE(first)->tp_name);
   if (has_attribute(first, "_cdata")) return from_storage(first, request);
   FACULA_CHECK(!is_number(first) && (PySequence_Check(first) || has_attribute(first, "__array__")), ErrorKind::Type,
-               request.name, "(): expected sizes, a sequence, a tensor or a storage, got ", Py_TYPE(first)->tp_name);
+               request.name, ": expected sizes, a sequence, a tensor or a storage, got ", Py_TYPE(first)->tp_name);
   return tensor_from_data(first, dtype, device, true);
 }
 

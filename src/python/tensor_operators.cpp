@@ -148,7 +148,8 @@ PyObject* nb_absolute(PyObject* a) {
 }
 PyObject* nb_invert(PyObject* a) {
   return unary_operator("bitwise_not", a, [](const Tensor& t) {
-    FACULA_CHECK(is_bits(t.dtype()), ErrorKind::Type, "~: an integer or bool tensor, got ", t.dtype());
+    FACULA_CHECK(is_bits(t.dtype()), ErrorKind::Type, "bitwise_not: expected an integer or bool tensor, got ",
+                 t.dtype());
     return bitwise_not(t);
   });
 }
@@ -158,7 +159,8 @@ int nb_bool(PyObject* a) {
     const Tensor& t = tensor_of(a);
     value_needed(t, "bool()");
     FACULA_CHECK(t.numel() == 1, ErrorKind::Runtime, "bool: the truth of a Tensor with ",
-                 t.numel() == 0 ? "no" : "more than one", " value is ambiguous, got shape ", t.sizes());
+                 t.numel() == 0 ? "no" : "more than one", " value is ambiguous (use any() or all()), got shape ",
+                 t.sizes());
     return t.item().to_bool();
   } catch (...) {
     translate_exception();
@@ -173,7 +175,7 @@ Scalar real_item(const Tensor& t, const char* op) {
                ": a tensor of one element can be converted to a Python number, got shape ", t.sizes());
   Scalar value = t.item();
   FACULA_CHECK(!value.is_complex() || value.to_complex().imag() == 0, ErrorKind::Runtime, op,
-               ": a real number, got a complex one");
+               ": expected a real number, got a complex one");
   return value.is_complex() ? Scalar(value.to_complex().real()) : value;
 }
 
@@ -268,8 +270,8 @@ PyObject* call_method_in_python(PyObject* self, const char* name, PyObject* arg 
     const Item function = dict_item(TensorType.tp_dict, key.get());
     if (!function.get())
       return PyErr_Format(PyExc_NotImplementedError, "Tensor.%s: the Python half of facula is not loaded", name);
-    const Owned kept(function.new_reference());
-    return call_python(PyObject_CallFunctionObjArgs, kept.get(), self, arg, nullptr);
+    const Owned owned(function.new_reference());
+    return call_python(PyObject_CallFunctionObjArgs, owned.get(), self, arg, nullptr);
   });
 }
 PyObject* repr_slot(PyObject* self) { return call_method_in_python(self, "__repr__"); }

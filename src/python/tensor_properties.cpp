@@ -1,4 +1,4 @@
-// Properties and methods of facula.Tensor that tell of it, or change what it is, and compute nothing.
+// Properties and methods of facula.Tensor that describe it, or change what it is, and compute nothing.
 #include "autograd/inplace.h"
 #include "core/sparse.h"
 #include "functions.h"
@@ -268,7 +268,7 @@ PyObject* get_dict(PyObject* o, void* context) {
 }
 int set_dict(PyObject* o, PyObject* value, void* context) {
   if (!value || !PyDict_Check(value)) {
-    PyErr_SetString(PyExc_TypeError, "__dict__: expected a dict");
+    PyErr_SetString(PyExc_TypeError, "__dict__: expected a dict, got something else");
     return -1;
   }
   if (PyObject_GenericSetDict(o, value, context) < 0) return -1;
@@ -293,7 +293,7 @@ PyGetSetDef tensor_properties[] = {
     {"is_leaf", fact<get_is_leaf>, nullptr, docs::properties::kIsLeaf, const_cast<char*>("is_leaf.__get__")},
     {"_base", get_base, nullptr, "The tensor it is a view of, or None.", nullptr},
     {"grad", fact<get_grad>, set_grad, docs::properties::kGrad, const_cast<char*>("grad.__get__")},
-    {"_grad", get_grad_quietly, set_grad, "As grad, without a warning where it is not kept.", nullptr},
+    {"_grad", get_grad_quietly, set_grad, "As grad, without a warning where it is not retained.", nullptr},
     {"data", result<get_data>, set_data, docs::properties::kData, const_cast<char*>("data.__get__")},
     {"real", result<get_real>, set_real, docs::properties::kReal, const_cast<char*>("real.__get__")},
     {"imag", result<get_imag>, set_imag, docs::properties::kImag, const_cast<char*>("imag.__get__")},
@@ -328,8 +328,8 @@ namespace {
 PyObject* only_argument(const char* method, const char* name, PyObject* const* args, Py_ssize_t n, PyObject* kwnames) {
   const Py_ssize_t given = n + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0);
   const bool known = given == n || PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(kwnames, 0), name) == 0;
-  FACULA_CHECK(given <= 1, ErrorKind::Type, method, "(): expected at most ", name, ", got ", given, " arguments");
-  FACULA_CHECK(known, ErrorKind::Type, method, "(): expected ", name, ", got ", utf8(PyTuple_GET_ITEM(kwnames, 0)));
+  FACULA_CHECK(given <= 1, ErrorKind::Type, method, ": expected at most ", name, ", got ", given, " arguments");
+  FACULA_CHECK(known, ErrorKind::Type, method, ": expected ", name, ", got ", utf8(PyTuple_GET_ITEM(kwnames, 0)));
   return given && args[0] != Py_None ? args[0] : nullptr;
 }
 
@@ -388,7 +388,7 @@ PyObject* method_item(PyObject* self, PyObject*) {
     return wrap(tensor_of(self).item());
   });
 }
-/// Whether a class has an own say in what a tensor tells of itself; modes are not asked.
+/// Whether a class changes what a tensor says of itself; modes do not.
 bool tells_otherwise(PyObject* o) { return !is_plain_tensor(o) && has_own_override(o) && !overrides_disabled(); }
 
 PyObject* method_is_contiguous(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* kwnames) {

@@ -66,7 +66,8 @@ PyObject* dtype_to_real(PyObject* self, PyObject*) { return wrap_dtype(real_dtyp
 PyObject* dtype_to_complex(PyObject* self, PyObject*) {
   return guarded([&] {
     const DType dtype = value_of<DType>(self);
-    FACULA_CHECK(is_inexact(dtype), ErrorKind::Runtime, "to_complex: a floating or complex dtype, got ", dtype);
+    FACULA_CHECK(is_inexact(dtype), ErrorKind::Runtime, "to_complex: expected a floating or complex dtype, got ",
+                 dtype);
     return wrap_dtype(complex_dtype(dtype));
   });
 }
@@ -355,7 +356,7 @@ static Device read_device(PyObject* o) {
   throw_error(ErrorKind::Type, "device: expected a device, a string or an index, got ", Py_TYPE(o)->tp_name);
 }
 
-// There is one CPU, and tensors on it say so without an index, whatever the device that was asked for; of devices that
+// There is one CPU, and tensors on it say so without an index, whatever the requested device; of devices that
 // are numbered, no index means the current one.
 Device to_device_value(PyObject* o) {
   Device device = read_device(o);

@@ -85,7 +85,7 @@ Value number_of(PyObject* o) {
 
 Value list_of(PyObject* o, const BoxedType& type, const char* op, const char* argument) {
   const auto expect = [&](bool holds) {
-    FACULA_CHECK(holds, ErrorKind::Type, op, "(): argument '", argument, "' is a ", type.text(), ", got ",
+    FACULA_CHECK(holds, ErrorKind::Type, op, ": argument '", argument, "' is a ", type.text(), ", got ",
                  Py_TYPE(o)->tp_name);
   };
   if (type.base == BoxedType::Base::Tensor) {
@@ -193,7 +193,7 @@ Value to_value(PyObject* o, const BoxedType& type, const char* op, const char* a
     case Base::Device: v = is_device(o) || PyUnicode_Check(o) ? Value(to_device_value(o)) : to_value(o); break;
     default: v = to_value(o);
   }
-  FACULA_CHECK(type.accepts(v), ErrorKind::Type, op, "(): argument '", argument, "' is a ", type.text(), ", got ",
+  FACULA_CHECK(type.accepts(v), ErrorKind::Type, op, ": argument '", argument, "' is a ", type.text(), ", got ",
                Py_TYPE(o)->tp_name);
   return v;
 }
@@ -223,7 +223,7 @@ static PyObject* evaluate(PyObject*, PyObject* args) {
 static PyMethodDef functions[] = {
     {"_simplify", simplify, METH_O, "The text of an expression over sizes, simplified."},
     {"_evaluate", evaluate, METH_VARARGS, "_evaluate(text, values): the number that an expression is."},
-    {"_set_symint_class", set_symint_class, METH_O, "Tells the core which class integers with an expression have."},
+    {"_set_symint_class", set_symint_class, METH_O, "Sets which class integers with an expression have."},
     {}};
 
 void init_values(PyObject* module) { check(PyModule_AddFunctions(module, functions)); }

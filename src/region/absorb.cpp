@@ -3,7 +3,7 @@
 // backward pass reads them.
 //
 // The other group's inputs must not have changed between its steps and those of this one. They do not while the value
-// waits (core/recipe.h), and when this group is among those that wait, it is asked for itself. So what is taken over
+// waits (core/recipe.h), and when this group is among those that wait, it would wait for itself. So what is taken over
 // counts if the value waits still when the step that reads it has been added (check_taken()).
 #include <algorithm>
 

@@ -67,14 +67,14 @@ void* pass_begins(uint16_t compiled, uint64_t kind) {
 
 void pass_ends(void* running, bool failed) {
   const std::unique_ptr<RunningPass> pass(static_cast<RunningPass*>(running));
-  if (pass->stretches) {  // what waits after an error is made when it is asked for
+  if (pass->stretches) {  // what waits after an error is made when it is needed
     if (!failed) pass->stretches->end();
     pass->calls->stretches->called = pass->calls->stretches->called || !failed;
     return;
   }
   CompiledCalls::Outcome outcome;
   outcome.failed = failed;
-  if (pass->region && !failed) {  // what waits after an error is made when it is asked for
+  if (pass->region && !failed) {  // what waits after an error is made when it is needed
     pass->region->leave();
     outcome.missed = pass->way.follows && !pass->region->follows();
   }

@@ -6,7 +6,8 @@
 //           memory go that only a tape holds: Follow, else Pass.
 //   Follow  ops are put off as the recording says.
 //   Pass    the function is called. After kSettled calls, if it takes less than kTiny, whoever knows the language is
-//           asked for steps that make a call without its interpreter, and these are tried as followed calls are.
+//           requested to give steps that make a call without its interpreter, and these are tried as followed calls
+//           are.
 //   Replay  calls are made by the steps.
 //
 // Both ways run the same Python and give the same bits, so they can be exchanged at any call. A trial compares calls on
@@ -42,7 +43,7 @@ class CompiledCalls {
   CompileState state = CompileState::Look;
   bool never_follows = false;                                  // a backend that runs eagerly
   bool always_follows = false;                                 // for tests: no trial, nothing passes
-  bool may_replay = false;                                     // steps may be asked for
+  bool may_replay = false;                                     // steps may be requested
   bool always_replays = false;                                 // for tests: at once, without a trial
   int64_t calls = 0, replays = 0;                              // in all; made by steps
   std::shared_ptr<StretchTree> stretches, backward_stretches;  // of a backend of its own; null: there is none
@@ -62,7 +63,7 @@ class CompiledCalls {
     missed_ <<= 1;
   }
 
-  /// How a call is made. `replays`: by steps, where that is possible. `prepares`: whoever knows the language is asked
+  /// How a call is made. `replays`: by steps, where that is possible. `prepares`: whoever knows the language is called
   /// for steps when the call is over, and prepared() called. `asks`: it would be recorded for the first time with
   /// tensors of these sizes, so that the settings are read before, and reported afterwards.
   struct Way {
@@ -78,7 +79,7 @@ class CompiledCalls {
     bool missed = false;  // no recording knew its way, or steps did not fit it
   };
   void end(const Way& way, const Outcome& outcome);
-  /// Steps were found, or not, when they were asked for.
+  /// Steps were found, or not, when they were requested.
   void prepared(bool found);
   /// A call by steps that did not fit the world any more; whether others are worth asking for.
   bool replaces_steps();
@@ -105,7 +106,7 @@ class CompiledCalls {
   bool doubted_ = false;          // a trial has given a small gain, and there is another one
   int in_state_ = 0;              // calls
   int patience_ = kTrusted;       // calls that pass before something else is tried
-  bool replayed_ = false;         // steps were asked for
+  bool replayed_ = false;         // steps were requested
   bool tries_steps_ = false;      // the trial is of them
   int replaced_ = 0;
   int64_t prepared_at_ = 0;  // calls

@@ -205,7 +205,7 @@ bool has_value(const Argument& a) {
   }
 }
 /// Whether a recipe can keep the argument.
-bool can_be_kept(const Tensor& t) {
+bool can_be_held(const Tensor& t) {
   constexpr uint32_t kOtherwise = kBatched | kPythonDispatch | kPrivateLayout | kSparse;
   return !(t.flags() & kOtherwise) && t.is_cpu() && can_be_read_late(t.storage());
 }
@@ -245,13 +245,13 @@ bool put_off(const OpCall& call) {
   const BoxedOp* op = waiting_row(call.op);
   if (!op || !is_chosen() || call.arguments.size() != op->arguments.size()) return false;
   std::vector<Value> arguments;
-  bool kept = true;
+  bool holds_all = true;
   for (const Argument& a : call.arguments) {
     arguments.push_back(value_of(a));
-    kept = kept && has_value(a);
+    holds_all = holds_all && has_value(a);
   }
-  each_tensor(arguments, [&](const Tensor& t) { kept = kept && can_be_kept(t); });
-  if (!kept) return false;
+  each_tensor(arguments, [&](const Tensor& t) { holds_all = holds_all && can_be_held(t); });
+  if (!holds_all) return false;
   static std::once_flag noting;
   std::call_once(noting, [] {
     if (host.warn) warn_program = std::exchange(host.warn, note_warning);

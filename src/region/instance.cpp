@@ -68,9 +68,9 @@ bool Instance::can_look_at_rows() const {
 }
 
 Dims Instance::keepdim_sizes() const {
-  Dims kept(sizes_);
-  kept.back() = 1;
-  return kept;
+  Dims sizes(sizes_);
+  sizes.back() = 1;
+  return sizes;
 }
 
 /// `strides` are of the tensor seen as the space, in elements.
@@ -322,12 +322,12 @@ void Instance::run(const std::vector<size_t>& written, const Target* target) {
     r.made = true;
     if (!target && may_be_let_go(r)) put_reclaimable(written[k], bytes[k]);
     else if (!again[k]) put(written[k], bytes[k]);
-    else if (const Tensor shown = put_and_share(written[k], bytes[k]); shown.defined()) read_written(r.value, shown);
+    else if (const Tensor shared = put_and_share(written[k], bytes[k]); shared.defined()) read_written(r.value, shared);
   }
   forget_unneeded_inputs();
 }
 
-/// Lets go of what no result reads that can be asked for.
+/// Lets go of what no result reads that can be needed.
 void Instance::forget_inputs(const std::vector<bool>& needed) {
   std::vector<Tensor> dying(values_.size()), others;  // they die without the lock, which some of them may want
   std::vector<Taken> taken;

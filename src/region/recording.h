@@ -49,18 +49,18 @@ struct RecordedOp {
   OpForm form = OpForm::Function;
   // what calls learn; several threads may, so these are read and written by learned() and learn()
   Learned<bool> waits = false;   // it is put off where that is possible
-  Learned<bool> wanted = false;  // its result was asked for when its group had run
+  Learned<bool> wanted = false;  // its result was needed when its group had run
   Learned<uint8_t> alone = 0;    // how often it was the only step of its group
   uint8_t operands = 0;          // tensors among the arguments
   uint8_t results = 0;
   Learned<int16_t> group = -1;  // in the last call that followed; -1: it ran at once
-  uint32_t place = 0;           // where Python was, a number of `line_of_program`; 0: nobody asked
+  uint32_t place = 0;           // where Python was, a number of `line_of_program`; 0: not requested
   int64_t bytes = 0;            // of the results
 
   bool is(const OpCall& call) const { return op == call.op && form == call.form; }
 };
 
-/// A value, or a size that depends on values, that Python asked for.
+/// A value, or a size that depends on values, that Python needed.
 struct Demand {
   std::string what;  // "item", "bool"
   size_t ops;        // before it

@@ -24,7 +24,7 @@ struct Work {
   std::mutex lock;  // of the list and of the counts in recordings; threads may run one function, and backward without
                     // the interpreter's lock
   std::vector<std::shared_ptr<Recording>> recordings;  // the last used first
-  size_t limit = 64;                                   // recordings that are kept
+  size_t limit = 64;                                   // recordings that are cached
   int64_t misses = 0;
   bool keeps_places = false;  // the place of every op is noted
 };

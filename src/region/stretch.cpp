@@ -46,7 +46,7 @@ RowKind find_row(uint16_t id, OpForm form) {
   const bool is_view = op_info(id).is_view;
   if (form == OpForm::InPlace) return is_view ? RowKind{} : RowKind{row, StretchOp::Kind::Writes};
   if (row->has_effects()) return {};
-  if (is_view) return {row, StretchOp::Kind::Shows};
+  if (is_view) return {row, StretchOp::Kind::Views};
   const bool plain = std::ranges::all_of(
       row->results, [](const BoxedType& r) { return r.base == BoxedType::Base::Tensor && !r.list; });
   return plain && !row->may_alias ? RowKind{row, StretchOp::Kind::Computes} : RowKind{};
@@ -96,7 +96,7 @@ bool StretchArgument::operator==(const StretchArgument& other) const {
 }
 
 int StretchOp::end() const {
-  const size_t given = kind == Kind::Shows ? static_cast<size_t>(shown) : results.size();
+  const size_t given = kind == Kind::Views ? static_cast<size_t>(views) : results.size();
   return first_result() + (kind == Kind::RunsAtOnce ? 0 : static_cast<int>(given));
 }
 
@@ -165,7 +165,7 @@ bool StretchRun::put_off(StretchOp& op, const OpCall& call) {
   }
   switch (known->op.kind) {
     case StretchOp::Kind::RunsAtOnce: return false;
-    case StretchOp::Kind::Shows: shows_ = known; return false;
+    case StretchOp::Kind::Views: shows_ = known; return false;
     default: return open_->put_off(*known, call);
   }
 }

@@ -48,7 +48,7 @@ struct StretchArgument {
 struct StretchOp {
   enum class Kind : uint8_t {
     Computes,    // results of its own, which wait
-    Shows,       // views, made at the call
+    Views,       // views, made at the call
     Writes,      // in place, to what waits
     RunsAtOnce,  // what it gives cannot wait
   };
@@ -58,7 +58,7 @@ struct StretchOp {
   std::vector<TensorForm> inputs;                  // that no op before has used
   int first = 0;                                   // number of the first of these; results come behind them
   std::vector<std::optional<TensorForm>> results;  // of Computes; none: undefined
-  int shown = 0;                                   // results of Shows
+  int views = 0;                                   // results of Views
 
   int first_result() const { return first + static_cast<int>(inputs.size()); }
   /// Numbers behind those of this op.
@@ -72,7 +72,7 @@ struct StretchProgram {
   std::vector<const StretchOp*> ops;        // those that are needed
   std::vector<int> inputs, results;         // numbers of values
   int values = 0;
-  bool records_gradients = false;  // a derivative may be asked for
+  bool records_gradients = false;  // a derivative may be requested
 
   /// Runs the ops, one by one.
   std::vector<Tensor> run(const std::vector<Tensor>& given) const;
@@ -134,7 +134,7 @@ class StretchRun {
   void end(bool raised = false);
   /// Something was recorded.
   bool recorded() const { return recorded_; }
-  /// It was asked whether this call may be recorded, and it may.
+  /// Whether this call may be recorded is known, and it may.
   bool looks() const { return may_record_.value_or(false); }
 
  private:
@@ -143,7 +143,7 @@ class StretchRun {
 
   const std::shared_ptr<StretchTree> tree_;
   Ref<Stretch> open_;
-  std::optional<bool> may_record_;  // none: nobody has asked
+  std::optional<bool> may_record_;  // none: not known yet
   bool recorded_ = false;
   StretchNode* shows_ = nullptr;  // the view that is being made
 };

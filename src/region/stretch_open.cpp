@@ -264,7 +264,7 @@ void Stretch::run_expected(const StretchOp& op) {
 }
 
 StretchNode* Stretch::record(StretchOp op) {
-  if (op.kind != StretchOp::Kind::Shows) {
+  if (op.kind != StretchOp::Kind::Views) {
     const BareThread bare;
     expect();
     try {
@@ -353,7 +353,7 @@ void Stretch::show(StretchNode& node, const OpCall& call) {
   }
   {
     const std::lock_guard guard(tree_->lock);
-    node.op.shown = static_cast<int>(made.size());
+    node.op.views = static_cast<int>(made.size());
   }
   const std::lock_guard guard(lock_);
   take_inputs(node.op);
@@ -405,8 +405,8 @@ StretchProgram Stretch::program(std::vector<int> results) const {
   std::vector<int> base(values_.size());  // of views: on whose memory they are
   for (size_t i = 0; i < base.size(); ++i) base[i] = static_cast<int>(i);
   for (auto op = made.ops.rbegin(); op != made.ops.rend(); ++op)
-    if ((*op)->kind == StretchOp::Kind::Shows)
-      for (int k = 0; k < (*op)->shown; ++k)
+    if ((*op)->kind == StretchOp::Kind::Views)
+      for (int k = 0; k < (*op)->views; ++k)
         base[static_cast<size_t>((*op)->first_result() + k)] =
             base[static_cast<size_t>((*op)->arguments[0].tensors[0])];
   std::vector<bool> value(base.size()), memory(base.size());
@@ -419,7 +419,7 @@ StretchProgram Stretch::program(std::vector<int> results) const {
     if (op.kind == StretchOp::Kind::Writes)
       return bool(memory[static_cast<size_t>(base[static_cast<size_t>(op.arguments[0].tensors[0])])]);
     for (int i = op.first_result(); i < op.end(); ++i)
-      if (op.kind == StretchOp::Kind::Shows ? value[static_cast<size_t>(i)] : memory[static_cast<size_t>(i)])
+      if (op.kind == StretchOp::Kind::Views ? value[static_cast<size_t>(i)] : memory[static_cast<size_t>(i)])
         return true;
     return false;
   };
@@ -507,7 +507,7 @@ void Stretch::give(const std::vector<int>& numbers, std::vector<Tensor> made) {
     if (!is_wanted(static_cast<size_t>(v.result))) continue;
     Tensor t = std::exchange(made[i], Tensor());
     FACULA_CHECK(t.defined() && t.dtype() == v.form.dtype && t.sizes() == IntList(v.form.sizes), ErrorKind::Runtime,
-                 tree_->host->name(), " gave another result ", i, " than the program's: dtype ", name(v.form.dtype),
+                 tree_->host->name(), ": gave another result ", i, " than the program's: dtype ", name(v.form.dtype),
                  " and shape ", IntList(v.form.sizes), " are expected, got ", t.defined() ? name(t.dtype()) : "none",
                  t.defined() ? t.sizes() : IntList());
     materialize(t);

@@ -53,7 +53,7 @@ class Stretch final : public Recipe {
  public:
   Stretch(StretchRun& run, std::shared_ptr<StretchTree> tree);
 
-  /// Nothing of it was asked for: ops may come to it.
+  /// Nothing of it was needed: ops may come to it.
   bool is_open() const;
   bool has_recorded() const { return recorded_; }
   bool too_long(size_t most) const { return values_.size() > most; }
@@ -122,7 +122,7 @@ class Stretch final : public Recipe {
   std::unordered_multimap<const void*, int> by_place_;  // of inputs and their views
   mutable std::mutex reads_lock_;                       // taken while recipes are locked
   std::vector<const Storage*> reads_;
-  std::vector<std::pair<Tensor, Tensor>> fresh_;  // inputs of the op that is read: as kept, as the program has them
+  std::vector<std::pair<Tensor, Tensor>> fresh_;  // inputs of the op that is read: as saved, as the program has them
   std::vector<Tensor> made_;                      // what an op gave that has run already
   bool ran_ = false;                              // it has
   bool expects_ = false, recorded_ = false, failed_ = false, raised_ = false;

@@ -36,7 +36,9 @@ struct Format {
 constexpr Format kFormats[] = {
     {".npy", [](const std::string& path) { return std::vector<NamedTensor>{{"", parse_npy(whole(path))}}; }, write_npy},
     {".npz", read_npz,
-     [](NewFile& file, const auto& arrays) { write_npz([&](std::string_view bytes) { file.write(bytes); }, arrays); }},
+     [](NewFile& file, const auto& arrays) {
+       write_npz([&](const void* data, size_t size) { file.write(data, size); }, arrays);
+     }},
     {".safetensors", [](const std::string& path) { return parse_safetensors(whole(path)); }, write_safetensors},
 };
 

@@ -2,12 +2,12 @@
 // checked against its length before memory is made.
 #pragma once
 
-#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "core/tensor.h"
+#include "program/archive_writer.h"
 
 namespace facula {
 
@@ -20,10 +20,8 @@ struct NamedTensor {
 std::vector<NamedTensor> read_arrays(const std::string& path);
 void write_arrays(const std::string& path, const std::vector<NamedTensor>& arrays);
 
-/// Takes the next bytes of a file.
-using Sink = std::function<void(std::string_view bytes)>;
 std::vector<NamedTensor> read_npz(const std::string& path);
-void write_npz(const Sink& sink, const std::vector<NamedTensor>& arrays);
+void write_npz(const ArchiveWriter::Sink& sink, const std::vector<NamedTensor>& arrays);
 
 /// A file in NumPy's format NPY, versions 1 to 3.
 Tensor parse_npy(std::string_view bytes);

@@ -58,7 +58,7 @@ constexpr Option kOptions[] = {
 const Option& option_of(std::string_view name) {
   for (const Option& option : kOptions)
     if (option.name == name) return option;
-  throw Error(ErrorKind::Value, "unknown option " + std::string(name));
+  throw Error(ErrorKind::Value, "option: there is no such one, got " + std::string(name));
 }
 
 }  // namespace
@@ -86,7 +86,8 @@ RunOptions parse_run_options(const std::vector<std::string_view>& arguments) {
     }
     option.set(options, value);
   }
-  FACULA_CHECK(options.help || !options.program.empty(), ErrorKind::Value, "a program is expected, a file in .pt2");
+  FACULA_CHECK(options.help || !options.program.empty(), ErrorKind::Value,
+               "a program is expected, a file in .pt2, got none");
   return options;
 }
 

@@ -28,11 +28,11 @@ constexpr size_t kMostHeader = 100'000'000;
 [[noreturn]] void damaged(const std::string& why) { throw Error(ErrorKind::Value, "safetensors: " + why); }
 
 Tensor one_tensor(std::string_view name, const Json& entry, std::string_view data) {
-  const auto wrong = [&](const std::string& why) { damaged("'" + shown(name) + "' " + why); };
+  const auto wrong = [&](const std::string& why) { damaged("'" + text_of(name) + "' " + why); };
   const std::string_view text = entry.at("dtype").to_string();
   const auto* type =
       std::find_if(std::begin(kTypes), std::end(kTypes), [&](const SafeType& t) { return t.text == text; });
-  if (type == std::end(kTypes)) wrong("has a dtype that Facula has not, " + shown(text));
+  if (type == std::end(kTypes)) wrong("has a dtype that Facula has not, " + text_of(text));
   std::vector<int64_t> shape;
   for (const Json& size : entry.at("shape").items()) shape.push_back(size.to_int());
   constexpr size_t kMostDims = 64;

@@ -90,7 +90,7 @@ Tensor add(const Operand& self, const Operand& other, const Scalar& alpha) {
                         Scalar(1));
   FACULA_CHECK(!first, ErrorKind::Runtime, "add: beside a sparse tensor the strided one comes first, got ",
                layout_of(self.tensor()), " and a ", other.is_tensor() ? "strided tensor" : "number");
-  FACULA_CHECK(self.is_tensor(), ErrorKind::Runtime, "add: a number and a sparse tensor, got ",
+  FACULA_CHECK(self.is_tensor(), ErrorKind::Runtime, "add: expected a number and a sparse tensor, got ",
                layout_of(other.tensor()));
   return add_to_dense(self.tensor(), other.tensor(), alpha);
 }

@@ -32,7 +32,7 @@ Tensor _sparse_coo_pattern(const Tensor& indices, const Tensor& values, IntList 
                values.sizes());
   const int64_t dense_dim = values.dim() - 1;
   FACULA_CHECK(ndim == sparse_dim + dense_dim, ErrorKind::Runtime, op, ": number of dimensions must be sparse_dim (",
-               sparse_dim, ") + dense_dim (", dense_dim, "), but got ", ndim);
+               sparse_dim, ") + dense_dim (", dense_dim, "), got ", ndim);
   FACULA_CHECK(values.size(0) == nnz, ErrorKind::Runtime, op, ": indices and values must be of as many entries, got ",
                nnz, " and ", values.size(0));
   for (int64_t d = 0; d < ndim; ++d)
@@ -52,7 +52,8 @@ Tensor _sparse_coo_pattern(const Tensor& indices, const Tensor& values, IntList 
 
 Tensor _with_values(const Tensor& self, const Tensor& values) {
   FACULA_CHECK(is_sparse(self) && !is_sparse(values), ErrorKind::Runtime,
-               "_with_values: a sparse tensor and strided values, got ", layout_of(self), " and ", layout_of(values));
+               "sparse_coo_tensor: a sparse tensor and strided values, got ", layout_of(self), " and ",
+               layout_of(values));
   return sparse::with_values(self, plain_alias(values));
 }
 

@@ -53,8 +53,8 @@ void write(const char* op, const Tensor& target, const Tensor& made) {
   FACULA_CHECK(can_cast(made.dtype(), target.dtype()), ErrorKind::Runtime, op,
                "_: the result cannot be written into the tensor, since result type ", made.dtype(),
                " can't be cast to ", target.dtype());
-  FACULA_CHECK(made.sizes() == target.sizes() || is_sparse(target), ErrorKind::Runtime, op, "_: the result has shape ",
-               made.sizes(), " and does not fit in place into shape ", target.sizes());
+  FACULA_CHECK(made.sizes() == target.sizes() || is_sparse(target), ErrorKind::Runtime, op,
+               "_: the result must fit in place into shape ", target.sizes(), ", got ", made.sizes());
   check_written(target, op);
   put_into(target, made);
 }
@@ -65,8 +65,8 @@ void run_in_place(const Row& row, const OpCall& call) {
   const ResultSlot slot(&made);
   row.function(call, List<ResultSlot>(&slot, 1));
   const Tensor self = tensor_of(call.arguments[0]);
-  FACULA_CHECK(made.sizes() == self.sizes(), ErrorKind::Runtime, call.info().name, "_: the result has shape ",
-               made.sizes(), " and does not fit in place into shape ", self.sizes());
+  FACULA_CHECK(made.sizes() == self.sizes(), ErrorKind::Runtime, call.info().name,
+               "_: the result must fit in place into shape ", self.sizes(), ", got ", made.sizes());
   write(call.info().name, self, made);
 }
 

@@ -47,7 +47,7 @@ Lines rows_of(const Tensor& self) {
 }
 
 bool is_counted(const Tensor& self, Layout layout) {
-  constexpr int64_t most = int64_t{1} << 40;  // lines whose bounds are worth to be asked for
+  constexpr int64_t most = int64_t{1} << 40;  // lines for which bounds are worth their memory
   return (layout == Layout::SparseCsr || layout == Layout::SparseCsc) && self.is_cpu() && self.dim() == 2 &&
          !is_blocked(layout_of(self)) && dense_dim_of(self) == 0 && self.size(0) < most && self.size(1) < most;
 }

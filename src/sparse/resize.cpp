@@ -12,7 +12,7 @@ void check_resize(const char* op, const Tensor& self, IntList size, int64_t spar
   FACULA_CHECK(sparse_dim >= 0 && dense_dim >= 0 && sparse_dim <= 64 && dense_dim <= 64 &&
                    sparse_dim + dense_dim == static_cast<int64_t>(size.size()),
                ErrorKind::Runtime, op, ": number of dimensions must be sparse_dim (", sparse_dim, ") + dense_dim (",
-               dense_dim, "), but got ", size.size());
+               dense_dim, "), got ", size.size());
   for (int64_t s : size) FACULA_CHECK(s >= 0, ErrorKind::Runtime, op, ": sizes must not be negative, got ", size);
   count_elements(size, op);
 }

@@ -133,13 +133,13 @@ Tensor of_batches(const Tensor& self, IntList sizes, F&& choose) {
 
 Tensor select(const Tensor& self, int64_t dim, int64_t index) {
   const int64_t d = own_dim(self, dim, "select"), size = self.size(d);
-  FACULA_CHECK(index >= -size && index < size, ErrorKind::Index, "select(): index ", index,
+  FACULA_CHECK(index >= -size && index < size, ErrorKind::Index, "select: index ", index,
                " out of range for tensor of size ", self.sizes(), " at dimension ", d);
   const int64_t at = index < 0 ? index + size : index;
   if (!is_coo(self)) {
     const int64_t batch = sparse_parts(self).indices.dim() - 1;
     FACULA_CHECK(batch == 0 || d < batch || d >= batch + 2, ErrorKind::Runtime,
-                 "select(): of a batch of compressed matrices no row or column can be taken, got dimension ", d, " of ",
+                 "select: of a batch of compressed matrices no row or column can be taken, got dimension ", d, " of ",
                  self.sizes());
     if (d < batch) {
       Dims sizes(self.sizes());
@@ -163,8 +163,8 @@ Tensor select(const Tensor& self, int64_t dim, int64_t index) {
 }
 
 Tensor slice(const Tensor& self, int64_t given_dim, int64_t given_start, int64_t given_end, int64_t step) {
-  FACULA_CHECK(self.dim() > 0 && step > 0, ErrorKind::Runtime, "slice: a dimension and a positive step, got shape ",
-               self.sizes(), " and step ", step);
+  FACULA_CHECK(self.dim() > 0 && step > 0, ErrorKind::Runtime,
+               "slice: expected a dimension and a positive step, got shape ", self.sizes(), " and step ", step);
   const int64_t dim = own_dim(self, given_dim, "slice"), size = self.size(dim);
   const auto inside = [&](int64_t bound) { return std::clamp<int64_t>(bound < 0 ? bound + size : bound, 0, size); };
   const int64_t start = inside(given_start), end = std::max(inside(given_end), start);
@@ -192,9 +192,9 @@ Tensor slice(const Tensor& self, int64_t given_dim, int64_t given_start, int64_t
 Tensor index_select(const Tensor& self, int64_t dim, const Tensor& index) {
   const int64_t d = own_dim(self, dim, "index_select"), size = self.size(d);
   FACULA_CHECK(!is_sparse(index) && index.dim() <= 1, ErrorKind::Index,
-               "index_select(): index must be a strided vector, got ", index.sizes());
+               "index_select: index must be a strided vector, got ", index.sizes());
   FACULA_CHECK(index.dtype() == DType::Int64 || index.dtype() == DType::Int32, ErrorKind::Runtime,
-               "index_select(): index must be int32 or int64, got ", index.dtype());
+               "index_select: index must be int32 or int64, got ", index.dtype());
   if (!is_coo(self)) return back_to(self, sparse::index_select(coo_of(self), d, index));
   const SparseParts& p = sparse_parts(self);
   const Tensor wanted = facula::to_dtype(facula::reshape(index, {-1}), DType::Int64);
@@ -207,7 +207,7 @@ Tensor index_select(const Tensor& self, int64_t dim, const Tensor& index) {
   }
   const Tensor wrong = facula::logical_or(facula::lt(wanted, -size), facula::ge(wanted, size));
   FACULA_CHECK(!wanted.numel() || !facula::any(wrong).item().to_bool(), ErrorKind::Index,
-               "index_select(): index out of range for dimension ", d, " of size ", size, ", got indices of shape ",
+               "index_select: index out of range for dimension ", d, " of size ", size, ", got indices of shape ",
                index.sizes());
   const Tensor place = facula::remainder(wanted, std::max<int64_t>(size, 1));
   // entries in the order of the dimension; every wanted index has a run of them
@@ -270,12 +270,11 @@ Tensor cat(TensorList tensors, int64_t dim) {
     const SparseParts& q = sparse_parts(t);
     type.add(t.dtype(), 1);
     FACULA_CHECK(q.sparse_dim == p.sparse_dim && q.dense_dim == p.dense_dim, ErrorKind::Runtime,
-                 "cat: All tensors must have the same: ", p.sparse_dim, ", ", p.dense_dim, ", but tensor got ",
-                 q.sparse_dim, ", ", q.dense_dim);
+                 "cat: all tensors must have as many sparse and dense dimensions, ", p.sparse_dim, " and ", p.dense_dim,
+                 ", got ", q.sparse_dim, " and ", q.dense_dim);
     for (int64_t k = 0; k < t.dim(); ++k)  // as many as the first has: the sparse and the dense ones
-      FACULA_CHECK(k == d || t.size(k) == sizes[k], ErrorKind::Runtime,
-                   "cat: All tensors must have the same shape: ", first.sizes(), " (except in the concatenating ",
-                   "dimension), but found shape: ", t.sizes());
+      FACULA_CHECK(k == d || t.size(k) == sizes[k], ErrorKind::Runtime, "cat: all tensors must have one shape, ",
+                   first.sizes(), ", but for the concatenated dimension, got ", t.sizes());
     sizes[d] = (Checked(sizes[d]) + t.size(d)).get("cat", "the sum of sizes", t.size(d), " and ", sizes[d]);
   }
   int64_t before = 0;

@@ -1,4 +1,4 @@
-// What the functions of this room share: entries of sparse tensors as places in a flattened tensor and values.
+// What the functions of this folder share: entries of sparse tensors as places in a flattened tensor and values.
 #pragma once
 
 #include "autograd/function_types.h"
@@ -18,7 +18,7 @@ class WithoutGradients {
   GradMode grad_;
 };
 
-/// A result that is shown through a view of what only the kernel has seen, without that view's base: autograd records
+/// A result that appears through a view of what only the kernel has seen, without that view's base: autograd records
 /// the result alone, and would take the base for a tensor of the program that has no history.
 inline Tensor without_base(const Tensor& made) { return !is_sparse(made) && made.impl()->base ? alias(made) : made; }
 
@@ -33,7 +33,8 @@ Entries nonzero_entries(const Tensor& self, int64_t dense_dim);
 
 /// A dimension that the tensor has: one of no dimensions has none, not even 0.
 inline int64_t own_dim(const Tensor& self, int64_t dim, const char* op) {
-  FACULA_CHECK(self.dim() > 0, ErrorKind::Index, op, ": a sparse tensor with dimensions, got a 0-d one and dim ", dim);
+  FACULA_CHECK(self.dim() > 0, ErrorKind::Index, op,
+               ": expected a sparse tensor with dimensions, got a 0-d one and dim ", dim);
   return wrap_dim(dim, self.dim(), op);
 }
 

@@ -205,7 +205,7 @@ ACCEPTED: dict[str, list[Pattern]] = {
     ],
     "PyTorch's acosh gives a gradient where the value is NaN": [Pattern("^(gradient )?value", program="acosh", only="nan")],
     "an extremum that is NaN hands its gradient to the NaN; PyTorch's is 0 / 0": [Pattern("^gradient value", program="amax|amin|aminmax|\\.(max|min)\\(|median", only="nan")],
-    "the gradient of the tangent of a normalisation: PyTorch's is not the derivative": [Pattern("^gradient value", program="(?s)dual_level.*(layer_norm|batch_norm)")],
+    "the gradient of the tangent of a normalization: PyTorch's is not the derivative": [Pattern("^gradient value", program="(?s)dual_level.*(layer_norm|batch_norm)")],
     "beside a pole, the last digits of the argument decide": [Pattern("^(gradient )?value", "\\b(digamma|psi|gammaln|lgamma|polygamma|mvlgamma|zeta|logit|reciprocal|log\\d*p?_?|erfinv|rsqrt|tan|asin|acos|acosh|atanh|addcdiv|entr|sqrt)_?\\b", only="extreme"), Pattern("^value", "binary_cross_entropy\\(.*sigmoid"), Pattern("^value", "angle|sqrt|atan2|pow", "_window|fft"), Pattern("^value", program="linalg\\.cross\\(fit\\((v\\d+), 2, 3\\), fit\\(\\1"), Pattern("^value", "div|/", "lgamma|digamma", only="extreme"), Pattern("^value", "isin\\(", "i0|i1|exp|log|gamma|erf|sin|tan"),
         Pattern("^value", "acosh|asin|acos|atanh", "stft|fft"),
         Pattern("^value", "digamma|lgamma|reciprocal|1 /", "(batch|instance|group|layer)_norm"),  # of equal numbers: zero, and what is nearly zero
@@ -222,7 +222,7 @@ ACCEPTED: dict[str, list[Pattern]] = {
     "in place, a sparse tensor gets a new value, which another tensor on its old parts does not see": [
         Pattern("^value", program="(?s)(v\\d+) = [^\\n]*to_sparse.*= \\1\\.(unsqueeze|squeeze|transpose|t|detach|view)\\(.*\\1\\.\\w+_\\([^\\n]*$"),
     ],
-    "of equal numbers a normalisation leaves the zero that it is; PyTorch's rounding is enlarged": [Pattern("^(gradient )?(value|shape)", program="_norm\\(|Norm", only="zero")],
+    "of equal numbers a normalization leaves the zero that it is; PyTorch's rounding is enlarged": [Pattern("^(gradient )?(value|shape)", program="_norm\\(|Norm", only="zero")],
     "a loss of tensors of several dtypes has their common one": [Pattern("^dtype", "soft_margin_loss|binary_cross_entropy")],
     "a sparse product and a summand of several dtypes have their common one": [Pattern("^dtype", "sparse\\.addmm")],
     "cdist with p=0 counts NaN as different; PyTorch's answer depends on the place": [Pattern("^value", "cdist\\(.*, 0\\)", only="nan")],

@@ -348,7 +348,7 @@ struct Trainee {
     const auto fails = [](auto&&...) { ++failures; };
     reducer = std::make_shared<Reducer>(
         parameters, world.shared_from_this(), world.everybody(), 60,
-        Reducer::Program{.site = [] { return CallSite{}; }, .launch = fails, .land = fails, .failed = [] {}});
+        Reducer::Hooks{.site = [] { return CallSite{}; }, .launch = fails, .land = fails, .failed = [] {}});
     reducer->set_buckets({{2, 1}, {0}});
     reducer->watch();
   }

@@ -67,9 +67,9 @@ Outcome broken(const std::string& body, unsigned threads = 64) {
 
 // ---- cases
 
-/// Every thread takes what its left neighbour wrote; the order of threads must not matter.
+/// Every thread takes what its left neighbor wrote; the order of threads must not matter.
 void test_missing_barrier() {
-  const auto neighbours = [](const char* order, const char* barrier, bool is_right) {
+  const auto neighbors = [](const char* order, const char* barrier, bool is_right) {
     return in_child({order}, [=] {
       start();
       Memory out(64 * sizeof(float));
@@ -84,8 +84,8 @@ void test_missing_barrier() {
   };
   for (const char* order :
        {"FACULA_EMULATED_ORDER=forward", "FACULA_EMULATED_ORDER=reverse", "FACULA_EMULATED_ORDER=random"}) {
-    expect_good(order, neighbours(order, "__syncthreads();", true));
-    expect_good(order, neighbours(order, "", false));
+    expect_good(order, neighbors(order, "__syncthreads();", true));
+    expect_good(order, neighbors(order, "", false));
   }
 }
 

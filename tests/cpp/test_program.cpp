@@ -75,7 +75,7 @@ void test_json_that_is_none() {
                              "+1",
                              "NaN",
                              "Infinity",
-                             "tru",
+                             "tru",  // codespell:ignore
                              "nul",
                              "\"",
                              "\"\\x\"",

@@ -14,11 +14,10 @@ import sys
 import zipfile
 from pathlib import Path
 
-from facula._higher_order_ops import cond, scan, while_loop
-
 import facula
 import facula.nn.functional as F
 from facula import export, nn
+from facula._higher_order_ops import cond, scan, while_loop
 from facula.export._joint import joint_program
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))

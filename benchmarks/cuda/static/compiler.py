@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import Path
 
 from .instances import PROLOGUE, Instance
-from .sass import Code, analyse
+from .sass import Code, analyze
 
 ROOT = Path(__file__).resolve().parents[3]
 OWN_KERNELS = "cublas,cudnn,cufft,cusolver"  # what is disabled, so that these are launched
@@ -127,7 +127,7 @@ def compiled(kernels: list[tuple[Instance, Launched]], capability: int) -> dict[
         command = [disassembler(), "-hex", "-c", image]
         code = sections(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
     logs = {said[: said.index("'")]: said for said in log.split("Compiling entry function '")[1:]}
-    return {i.name: analyse(code[name], logs[name], i.hints) for (i, _), name in zip(kernels, names)}
+    return {i.name: analyze(code[name], logs[name], i.hints) for (i, _), name in zip(kernels, names)}
 
 
 def pieces(instances: list[Instance], capability: int) -> list[list[tuple[Instance, Launched]]]:

@@ -272,7 +272,7 @@ def way_through(flow: Flow, loop: tuple[int, set[int] | None], loops: list[tuple
     return Part([flow.code[n] for n in order], [often(n) for n in order])
 
 
-def analyse(section: str, log: str, hints: Hints) -> Code:
+def analyze(section: str, log: str, hints: Hints) -> Code:
     """Read a kernel's section of nvdisasm and what ptxas said of it (`-v`)."""
     flow = Flow(*parse(section))
     loops = flow.loops()

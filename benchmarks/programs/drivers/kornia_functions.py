@@ -1,4 +1,4 @@
-"""kornia: filters, colours, geometry, features, augmentation."""
+"""kornia: filters, colors, geometry, features, augmentation."""
 
 import kornia
 import torch

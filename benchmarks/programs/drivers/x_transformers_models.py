@@ -8,7 +8,7 @@ VARIANTS = {
     "plain": {}, "rotary": {"rotary_pos_emb": True}, "alibi": {"alibi_pos_bias": True}, "t5": {"rel_pos_bias": True},
     "glu": {"ff_glu": True}, "rmsnorm": {"use_rmsnorm": True}, "sandwich": {"sandwich_norm": True},
     "one head of keys": {"attn_one_kv_head": True}, "talking heads": {"attn_pre_talking_heads": True},
-    "gate": {"attn_gate_values": True}, "normalised": {"attn_qk_norm": True}, "memory": {"attn_num_mem_kv": 4},
+    "gate": {"attn_gate_values": True}, "normalized": {"attn_qk_norm": True}, "memory": {"attn_num_mem_kv": 4},
     "residual": {"residual_attn": True}, "squared": {"ff_relu_squared": True},
 }  # fmt: skip
 

@@ -133,8 +133,8 @@ fn load(path: &str) -> Result<(Tensor, Tensor)> {
 
 fn accuracy(net: &Net, images: &Tensor, digits: &Tensor) -> Result<f64> {
     no_grad(|| {
-        let told = net.forward(images, false)?.argmax_with(ArgmaxOptions { dim: Some(1), ..Default::default() })?;
-        told.eq(digits)?.to_dtype(facula::DType::Float32)?.mean()?.item()
+        let predicted = net.forward(images, false)?.argmax_with(ArgmaxOptions { dim: Some(1), ..Default::default() })?;
+        predicted.eq(digits)?.to_dtype(facula::DType::Float32)?.mean()?.item()
     })
 }
 

@@ -65,13 +65,13 @@ impl Tensor {
     /// A tensor over the memory of `data`, which it keeps.
     pub fn from_vec<T: Element>(data: Vec<T>, sizes: &[i64]) -> Result<Self> {
         let bytes = std::mem::size_of_val(data.as_slice());
-        let kept = Box::into_raw(Box::new(data));
+        let owned = Box::into_raw(Box::new(data));
         let made = Self::made(|out| unsafe {
-            let start = (*kept).as_mut_ptr().cast();
-            sys::fc_tensor_wrap(start, bytes, sizes.as_ptr(), ptr::null(), dims_of(sizes), T::DTYPE as i32, Some(release::<T>), kept.cast(), out)
+            let start = (*owned).as_mut_ptr().cast();
+            sys::fc_tensor_wrap(start, bytes, sizes.as_ptr(), ptr::null(), dims_of(sizes), T::DTYPE as i32, Some(release::<T>), owned.cast(), out)
         });
         if made.is_err() {
-            unsafe { release::<T>(kept.cast()) } // the library calls it for tensors only
+            unsafe { release::<T>(owned.cast()) } // the library calls it for tensors only
         }
         made
     }
@@ -196,7 +196,7 @@ impl Tensor {
     pub fn backward(&self) -> Result<()> {
         self.backward_from(None, false)
     }
-    /// The same from a gradient of this tensor (`None`: one). The graph can be used again if it is kept.
+    /// The same from a gradient of this tensor (`None`: one). The graph can be used again if it is retained.
     pub fn backward_from(&self, grad: Option<&Tensor>, keep_graph: bool) -> Result<()> {
         let grad = grad.map_or(ptr::null_mut(), Tensor::handle);
         check(unsafe { sys::fc_tensor_backward(self.0, grad, keep_graph, false) })

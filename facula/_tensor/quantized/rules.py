@@ -86,7 +86,7 @@ def _off(func, *args, **kwargs):
 
 
 def _described(args):
-    found = [f"{x.dtype} of shape {list(x.shape)}" for x in _leaves(args) if isinstance(x, facula.Tensor)]
+    found = [f"{x.dtype} of shape {tuple(x.shape)}" for x in _leaves(args) if isinstance(x, facula.Tensor)]
     return ", ".join(found)
 
 

@@ -47,7 +47,7 @@ class QuantizedTensor(facula.Tensor):
         return self._scheme
 
     def q_scale(self):
-        """Return the distance between the values of neighbouring levels. Errors: RuntimeError for one scale per channel."""
+        """Return the distance between the values of neighboring levels. Errors: RuntimeError for one scale per channel."""
         return self._one("q_scale").scale
 
     def q_zero_point(self):

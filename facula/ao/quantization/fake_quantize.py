@@ -73,7 +73,7 @@ class FakeQuantizeBase(ABC, Module):
     @abstractmethod
     def forward(self, x: Tensor) -> Any:
         """Watch and round the tensor."""
-        raise NotImplementedError(f"{type(self).__name__}.forward: a subclass says it, got {x.shape}")
+        raise NotImplementedError(f"{type(self).__name__}.forward: a subclass says it, got {tuple(x.shape)}")
 
     @abstractmethod
     def calculate_qparams(self, **kwargs: Any) -> Any:
@@ -146,7 +146,7 @@ class FakeQuantize(FakeQuantizeBase):
     Args:
         observer: a class of observer, or what its `with_args` gives.
         quant_min, quant_max: levels, by default those of the observer's dtype.
-        is_dynamic: whether the scale is that of the last input.
+        is_dynamic: if True, the scale is that of the last input.
         observer_kwargs: for the observer.
 
     Errors: AssertionError for levels that the dtype has not.

@@ -1,4 +1,4 @@
-"""Puts neighbouring layers of a model into one."""
+"""Puts neighboring layers of a model into one."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def fuse_known_modules(mod_list: Sequence[Module], is_qat: bool,
 
     Args:
         mod_list: layers that follow each other.
-        is_qat: whether they go on training.
+        is_qat: if True, they go on training.
         additional_fuser_method_mapping: as for `get_fuser_method`.
 
     Errors: AssertionError for other layers.
@@ -79,13 +79,13 @@ def _fuse_modules(model, modules_to_fuse, is_qat, inplace=False, fuser_func=fuse
 def fuse_modules(model: Module, modules_to_fuse: Sequence[Sequence[str] | str], inplace: bool = False,
                  fuser_func: Callable[..., Any] = fuse_known_modules,
                  fuse_custom_config_dict: dict[str, Any] | None = None) -> Any:  # fmt: skip
-    """Return the model with layers fused that follow each other: convolution, batch normalisation, ReLU; linear, ReLU; and so
+    """Return the model with layers fused that follow each other: convolution, batch normalization, ReLU; linear, ReLU; and so
     on.
 
     Args:
-        model: in evaluation mode, where batch normalisations are among the layers.
+        model: in evaluation mode, where batch normalizations are among the layers.
         modules_to_fuse: a list of names of layers, or a list of such lists.
-        inplace: whether to change the model, rather than a copy.
+        inplace: if True, change the model, otherwise a copy.
         fuser_func: what makes a list of modules of a list of modules, `fuse_known_modules`.
         fuse_custom_config_dict: a dictionary with `additional_fuser_method_mapping`, as for `get_fuser_method`.
 
@@ -104,7 +104,7 @@ def fuse_modules(model: Module, modules_to_fuse: Sequence[Sequence[str] | str], 
 def fuse_modules_qat(model: Module, modules_to_fuse: Sequence[Sequence[str] | str], inplace: bool = False,
                      fuser_func: Callable[..., Any] = fuse_known_modules,
                      fuse_custom_config_dict: dict[str, Any] | None = None) -> Any:  # fmt: skip
-    """Return what `fuse_modules` gives, of a model that goes on training: batch normalisations stay, within containers.
+    """Return what `fuse_modules` gives, of a model that goes on training: batch normalizations stay, within containers.
 
     Args:
         model, modules_to_fuse, inplace, fuser_func, fuse_custom_config_dict: as for `fuse_modules`, the model in training

@@ -1,4 +1,4 @@
-"""How neighbouring layers become one."""
+"""How neighboring layers become one."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ def _check(name: str, layer: Module, bn: Module, is_qat: bool, channels: int | N
     if not is_qat:
         return
     if channels is not None and bn.num_features != channels:
-        raise AssertionError(f"{name}: expected a batch normalisation of {channels} channels, got {bn.num_features}")
+        raise AssertionError(f"{name}: expected a batch normalization of {channels} channels, got {bn.num_features}")
     for attribute in ("affine", "track_running_stats"):
         if not getattr(bn, attribute):
-            raise AssertionError(f"{name}: Only support fusing batch normalisation with {attribute} True, got {bn}")
+            raise AssertionError(f"{name}: Only support fusing batch normalization with {attribute} True, got {bn}")
 
 
 def _of_kind(name, mapping, *modules):
@@ -51,10 +51,10 @@ def _of_kind(name, mapping, *modules):
 
 
 def fuse_conv_bn(is_qat: bool, conv: Module, bn: Module) -> Conv2d | ConvBn2d:
-    """Return one module for a convolution and the batch normalisation after it.
+    """Return one module for a convolution and the batch normalization after it.
 
     Args:
-        is_qat: whether they go on training, in a container of both; otherwise the normalisation goes into the weight.
+        is_qat: if True, they go on training, in a container of both; otherwise the normalization goes into the weight.
         conv, bn: the layers, of two dimensions, say.
 
     Errors: AssertionError where one of them trains and the other does not.
@@ -72,10 +72,10 @@ def fuse_conv_bn(is_qat: bool, conv: Module, bn: Module) -> Conv2d | ConvBn2d:
 
 
 def fuse_conv_bn_relu(is_qat: bool, conv: Module, bn: Module, relu: Module) -> ConvBnReLU2d | ConvReLU2d:
-    """Return one module for a convolution, the batch normalisation and the ReLU after it.
+    """Return one module for a convolution, the batch normalization and the ReLU after it.
 
     Args:
-        is_qat: whether they go on training, in a container of all; otherwise the normalisation goes into the weight.
+        is_qat: if True, they go on training, in a container of all; otherwise the normalization goes into the weight.
         conv, bn, relu: the layers.
 
     Errors: AssertionError where some of them train and others do not; NotImplementedError for other layers.
@@ -95,10 +95,10 @@ def fuse_conv_bn_relu(is_qat: bool, conv: Module, bn: Module, relu: Module) -> C
 
 
 def fuse_linear_bn(is_qat: bool, linear: Module, bn: Module) -> LinearBn1d:
-    """Return one module for a linear layer and the batch normalisation after it.
+    """Return one module for a linear layer and the batch normalization after it.
 
     Args:
-        is_qat: whether they go on training, in a container of both; otherwise the normalisation goes into the weight.
+        is_qat: if True, they go on training, in a container of both; otherwise the normalization goes into the weight.
         linear, bn: the layers.
 
     Errors: AssertionError where one of them trains and the other does not.
@@ -112,7 +112,7 @@ def fuse_linear_bn(is_qat: bool, linear: Module, bn: Module) -> LinearBn1d:
 
 
 def fuse_convtranspose_bn(is_qat: bool, convt: Any, bn: Any) -> Module:
-    """Return one module for a transposed convolution and the batch normalisation after it.
+    """Return one module for a transposed convolution and the batch normalization after it.
 
     Args:
         is_qat: False.

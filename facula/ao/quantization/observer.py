@@ -112,7 +112,7 @@ class ObserverBase(ABC, Module):
 
     Args:
         dtype: of the quantised tensor.
-        is_dynamic: whether scales are found anew for each input.
+        is_dynamic: if True, compute scales anew for each input.
 
     >>> from torch.ao.quantization import ObserverBase
     >>> class Largest(ObserverBase):
@@ -136,7 +136,7 @@ class ObserverBase(ABC, Module):
     @abstractmethod
     def forward(self, x: Tensor) -> Any:
         """Look at the tensor and return it."""
-        raise NotImplementedError(f"{type(self).__name__}.forward: a subclass says it, got {x.shape}")
+        raise NotImplementedError(f"{type(self).__name__}.forward: a subclass says it, got {tuple(x.shape)}")
 
     @abstractmethod
     def calculate_qparams(self, **kwargs: Any) -> Any:
@@ -157,11 +157,11 @@ class UniformQuantizationObserverBase(ObserverBase):
     Args:
         dtype: of the quantised tensor.
         qscheme: how levels are laid out.
-        reduce_range: whether half of the levels are used, as products of eight bits without VNNI need it.
+        reduce_range: if True, use half of the levels, as products of eight bits without VNNI require.
         quant_min, quant_max: levels of one's own; both or none.
         factory_kwargs: device and dtype of buffers.
         eps: the least scale.
-        is_dynamic: whether scales are found anew for each input.
+        is_dynamic: if True, compute scales anew for each input.
         kwargs: for `ObserverBase`.
 
     Errors: AssertionError for a dtype or scheme without levels.
@@ -231,21 +231,21 @@ def _refuse_scheme(observer, qscheme, wanted):
         is_per_channel: "torch.per_channel_symmetric, torch.per_channel_affine and torch.per_channel_affine_float_qparams",
     }
     if not wanted(qscheme):
-        raise NotImplementedError(f"{type(observer).__name__}'s qscheme only support {names[wanted]}, got {qscheme}")
+        raise NotImplementedError(f"{type(observer).__name__}: the supported qschemes are {names[wanted]}, got {qscheme}")
 
 
 def _refuse_dynamic(observer, is_dynamic, averaging_constant=None):
     if is_dynamic and averaging_constant != 1:
         constant = "" if averaging_constant is None else f" for averaging constant of {averaging_constant}"
         name = type(observer).__name__
-        raise NotImplementedError(f"{name} doesn't support dynamic quantization{constant}, got {is_dynamic=}")
+        raise NotImplementedError(f"{name}: there is no dynamic quantization{constant}, got {is_dynamic=}")
 
 
 # ---- Observers that look at nothing, or only keep it: what they say is known when they are made
 
 
 def _no_qparams(observer):
-    raise Exception(f"calculate_qparams should not be called for {type(observer).__name__}, got {observer}")
+    raise Exception(f"calculate_qparams: {type(observer).__name__} has no such numbers, got {observer}")
 
 
 class FixedQParamsObserver(ObserverBase):
@@ -492,7 +492,7 @@ class PerAxis(Granularity):
 
 @dataclass(frozen=True)
 class PerGroup(Granularity):
-    """Every `group_size` neighbours along the last dimension do.
+    """Every `group_size` neighbors along the last dimension do.
 
     >>> from torch.ao.quantization.observer import PerGroup, get_block_size
     >>> get_block_size((4, 6), PerGroup(group_size=2))
@@ -553,7 +553,7 @@ def get_block_size(input_shape: tuple[int, ...], granularity: Granularity) -> tu
                 f"get_block_size: expected two dimensions, the last a multiple of {granularity.group_size}, got {input_shape}"
             )
         return (1, granularity.group_size)
-    raise ValueError(f"get_block_size: Unsupported Granularity: {granularity}")
+    raise ValueError(f"get_block_size: a granularity that is known is expected, got {granularity}")
 
 
 class AffineQuantizedObserverBase(ABC, Module):
@@ -566,7 +566,7 @@ class AffineQuantizedObserverBase(ABC, Module):
         quant_min, quant_max: the levels.
         eps: the least scale.
         scale_dtype, zero_point_dtype: of the scales and zero points.
-        preserve_zero: whether zero is a level.
+        preserve_zero: if True, zero is a level.
         zero_point_domain: a `ZeroPointDomain`.
         kwargs: ignored, for subclasses.
 
@@ -610,7 +610,7 @@ class AffineQuantizedObserverBase(ABC, Module):
     @abstractmethod
     def forward(self, input: Tensor) -> Any:
         """Look at the tensor and return it."""
-        raise NotImplementedError(f"{type(self).__name__}.forward: a subclass says it, got {input.shape}")
+        raise NotImplementedError(f"{type(self).__name__}.forward: a subclass says it, got {tuple(input.shape)}")
 
     @abstractmethod
     def calculate_qparams(self) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import facula
-from facula import nn
+from facula import _C, nn
 from facula._shared.on_demand import _on_demand
 
 from .fake_quantize import (
@@ -172,7 +172,7 @@ def _backend(name, backend, version, versions):
     if version not in versions:
         raise AssertionError(f"{name}: Version number must be {' or '.join(map(str, versions))}, got {version}")
     if backend not in _BACKENDS:
-        raise AssertionError(f"{name}: backend must be one of {list(_BACKENDS)}, got {backend!r}")
+        raise AssertionError(f"{name}: backend must be {_C._one_of(backend, _BACKENDS)}")
     return _BACKENDS[backend]
 
 

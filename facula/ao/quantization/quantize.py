@@ -189,7 +189,7 @@ def prepare(model: Module, inplace: bool = False, allow_list: Any = None,
     Args:
         model: a module with the attribute `qconfig`, or with modules that have it. `QuantStub` and `DeQuantStub` are where it
             becomes quantised and floating point again.
-        inplace: whether to change the model, rather than a copy.
+        inplace: if True, change the model, otherwise a copy.
         allow_list: classes of layers whose outputs are watched, by default all that `convert` knows.
         observer_non_leaf_module_list: classes of modules with submodules whose outputs are watched, too.
         prepare_custom_config_dict: with `float_to_observed_custom_module_class`, a dictionary of classes.
@@ -315,8 +315,8 @@ def convert(module: Module, mapping: dict[type, type] | None = None, inplace: bo
     Args:
         module: the model. Layers within it are replaced, not the model itself.
         mapping: {class: quantised class}, by default `get_default_static_quant_module_mappings()`.
-        inplace: whether to change the model, rather than a copy.
-        remove_qconfig: whether to take qconfigs and observers away.
+        inplace: if True, change the model, otherwise a copy.
+        remove_qconfig: if True, remove qconfigs and observers.
         is_reference: for layers that compute in floating point, which are not here.
         convert_custom_config_dict: with `observed_to_quantized_custom_module_class`, a dictionary of classes.
         use_precomputed_fake_quant: as for `swap_module`.
@@ -354,7 +354,7 @@ def quantize(model: Module, run_fn: Callable[..., Any], run_args: Sequence[Seque
         run_fn: called with the prepared model and run_args; it gives the model its inputs.
         run_args: a list of arguments.
         mapping: as for `convert`.
-        inplace: whether to change the model, rather than a copy.
+        inplace: if True, change the model, otherwise a copy.
 
     >>> from torch.ao.quantization import QuantWrapper, default_eval_fn, get_default_qconfig, quantize
     >>> model = QuantWrapper(nn.Linear(4, 2))
@@ -392,7 +392,7 @@ def quantize_dynamic(model: Module, qconfig_spec: Any = None, dtype: facula.dtyp
             for qint8 and float16, embeddings for quint8, EmbeddingBag for quint4x2.
         dtype: of weights, where qconfig_spec is no dictionary.
         mapping: {class: quantised class}, by default `get_default_dynamic_quant_module_mappings()`.
-        inplace: whether to change the model, rather than a copy.
+        inplace: if True, change the model, otherwise a copy.
 
     Errors: ValueError and RuntimeError for other dtypes.
 
@@ -428,7 +428,7 @@ def prepare_qat(model: Module, mapping: dict[type, type] | None = None, inplace:
         model: in training mode, with the attribute `qconfig`, such as `get_default_qat_qconfig()`, or with modules that have
             it; layers fused by `fuse_modules_qat`.
         mapping: {class: class that trains with rounding}, by default `get_default_qat_module_mappings()`.
-        inplace: whether to change the model, rather than a copy.
+        inplace: if True, change the model, otherwise a copy.
 
     Errors: AssertionError for a model in evaluation mode.
 
@@ -457,7 +457,7 @@ def quantize_qat(model: Module, run_fn: Callable[..., Any], run_args: Sequence[A
         model: as for `prepare_qat`.
         run_fn: called with the prepared model and run_args; it trains.
         run_args: a list of arguments.
-        inplace: whether to change the model, rather than a copy.
+        inplace: if True, change the model, otherwise a copy.
 
     >>> from torch.ao.quantization import QuantWrapper, default_eval_fn, get_default_qat_qconfig, quantize_qat
     >>> model = QuantWrapper(nn.Linear(4, 2))

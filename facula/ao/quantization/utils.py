@@ -210,7 +210,7 @@ def get_quant_type(qconfig: Any) -> QuantType:
             return QuantType.STATIC
         if weight in widths:
             return QuantType.WEIGHT_ONLY
-    raise Exception(f"get_quant_type: Unrecognized dtype combination, got {activation.dtype} and {weight}")
+    raise Exception(f"get_quant_type: dtypes that go together are expected, got {activation.dtype} and {weight}")
 
 
 def get_swapped_custom_module_class(custom_module: Any, custom_module_class_mapping: Any, qconfig: Any) -> Any:
@@ -321,7 +321,7 @@ def to_underlying_dtype(qdtype: facula.dtype) -> facula.dtype:
     if qdtype in _UNDERLYING:
         return _UNDERLYING[qdtype]
     if qdtype not in _ITSELF:
-        raise AssertionError(f"to_underlying_dtype: Unsupported dtype: {qdtype}")
+        raise AssertionError(f"to_underlying_dtype: a quantized dtype is expected, got {qdtype}")
     return qdtype
 
 
@@ -362,7 +362,7 @@ def calculate_qmin_qmax(quant_min: int | None, quant_max: int | None, has_custom
         quant_min, quant_max: levels of one's own, used with `has_customized_qrange`.
         has_customized_qrange: whether they count.
         dtype: whose levels are meant otherwise.
-        reduce_range: whether to use half of them.
+        reduce_range: if True, use half of them.
 
     Errors: AssertionError for more levels than the dtype has.
 
@@ -466,7 +466,7 @@ def get_qparam_dict(observer_or_fake_quant: Module) -> dict:
         qscheme = facula.per_channel_affine
         found["axis"] = observer_or_fake_quant.ch_axis
     else:
-        raise RuntimeError(f"get_qparam_dict: Unrecognized qscheme: {qscheme}")
+        raise RuntimeError(f"get_qparam_dict: a qscheme that is known is expected, got {qscheme}")
     found["qscheme"] = qscheme
     found["scale"], found["zero_point"] = observer_or_fake_quant.calculate_qparams()
     for name in ("quant_min", "quant_max"):

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import facula
 from facula import _C, library
+from facula._operators import custom
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -86,7 +87,7 @@ def _parameters(schema):
     return found
 
 
-class ProvidedOperator(library.CustomOpDef):
+class ProvidedOperator(custom.CustomOpDef):
     """An operator that Facula has: it brings its derivative, its shapes and what autocast does to it.
 
     What the package registers of these is accepted and not used; a kernel for the CPU takes the operator over.
@@ -127,7 +128,7 @@ class ProvidedOperator(library.CustomOpDef):
     def register_kernel(self, device_types: Any, func: Callable[..., Any] | None = None, /) -> Any:
         """Take the operator over where the kernel is for the CPU; other kernels are not used."""
         kinds = (device_types,) if device_types is None or isinstance(device_types, str) else tuple(device_types)
-        if any(kind in library._CPU_KEYS for kind in kinds):
+        if any(kind in custom._CPU_KEYS for kind in kinds):
             return super().register_kernel(device_types, func)
         return (lambda kernel: kernel) if func is None else func
 

@@ -188,11 +188,11 @@ def _filtered(given, past, coefficients):
     padded[:, :, :time] = given
     made = (padded.reshape(channels, -1, length) @ spread.swapaxes(1, 2)).reshape(channels, batch, blocks, length)
     if order:
-        befores, step = np.empty((channels, batch, blocks, order)), answers[:, length - order :][:, ::-1].swapaxes(1, 2)
+        earlier, step = np.empty((channels, batch, blocks, order)), answers[:, length - order :][:, ::-1].swapaxes(1, 2)
         for block in range(blocks):
-            befores[:, :, block] = past
+            earlier[:, :, block] = past
             past = past @ step + made[:, :, block, length - order :][:, :, ::-1]
-        made += (befores.reshape(channels, -1, order) @ answers.swapaxes(1, 2)).reshape(made.shape)
+        made += (earlier.reshape(channels, -1, order) @ answers.swapaxes(1, 2)).reshape(made.shape)
     return made.reshape(channels, batch, -1)[:, :, :time]
 
 

@@ -31,7 +31,7 @@ def _bytes(name, data):
     if data.dtype != facula.uint8:
         _refuse(name, "the data must be uint8", data.dtype)
     if data.dim() != 1 or data.numel() == 0:
-        _refuse(name, "the data must be one-dimensional and not empty", f"shape {list(data.shape)}")
+        _refuse(name, "the data must be one-dimensional and not empty", f"shape {tuple(data.shape)}")
     return data.cpu().numpy().tobytes()
 
 
@@ -79,12 +79,12 @@ def decode_jpeg(data: Any, mode: str, apply_exif_orientation: bool = False) -> T
 
 
 def decode_png(data: Any, mode: str, apply_exif_orientation: bool = False) -> Tensor:
-    """Return a PNG file as (C, H, W), uint8, or uint16 where a grey image has 16 bits; palettes become colours."""
+    """Return a PNG file as (C, H, W), uint8, or uint16 where a grey image has 16 bits; palettes become colors."""
     name = "decode_png"
     wanted = _mode(name, mode, _MODES)
     content = _bytes(name, data)
     if content.startswith(_SIGNATURES["PNG"]) and len(content) > 25 and content[24] == 16 and content[25] != 0:
-        raise NotImplementedError(f"{name}: Pillow reads 16 bits of grey images only, got a colour type of {content[25]}")
+        raise NotImplementedError(f"{name}: Pillow reads 16 bits of grey images only, got a color type of {content[25]}")
     image = _open(name, content, "PNG")
     _read(name, image)
     image = ImageOps.exif_transpose(image) if apply_exif_orientation else image
@@ -135,7 +135,7 @@ def _picture(name, data):
     if data.dtype != facula.uint8:
         _refuse(name, "the image must be uint8", data.dtype)
     if data.dim() != 3 or data.shape[0] not in (1, 3) or data.numel() == 0:
-        _refuse(name, "the image must be (1 or 3, H, W)", f"shape {list(data.shape)}")
+        _refuse(name, "the image must be (1 or 3, H, W)", f"shape {tuple(data.shape)}")
     array = data.cpu().numpy()
     return Image.fromarray(array[0] if data.shape[0] == 1 else np.ascontiguousarray(array.transpose(1, 2, 0)))
 
@@ -171,7 +171,7 @@ def read_file(filename: str) -> Tensor:
 def write_file(filename: str, data: Any) -> None:
     """Write a one-dimensional uint8 tensor as a file."""
     if data.dtype != facula.uint8 or data.dim() != 1:
-        _refuse("write_file", "the data must be one-dimensional and uint8", f"{data.dtype} of shape {list(data.shape)}")
+        _refuse("write_file", "the data must be one-dimensional and uint8", f"{data.dtype} of shape {tuple(data.shape)}")
     try:
         with open(filename, "wb") as file:
             file.write(data.cpu().numpy().tobytes())

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 def active_fake_mode() -> Any:
     """Return the innermost fake mode that is on, or None."""
     from facula._subclasses import FakeTensorMode
-
     from facula.utils._python_dispatch import _get_current_dispatch_mode_stack
 
     return next((mode for mode in reversed(_get_current_dispatch_mode_stack()) if isinstance(mode, FakeTensorMode)), None)
@@ -25,7 +24,6 @@ def detect_fake_mode(inputs: Any = None) -> Any:
     Errors: AssertionError where they are of several modes.
     """
     from facula._subclasses import FakeTensor
-
     from facula.utils._pytree import tree_leaves
 
     modes = [active_fake_mode()]

@@ -228,7 +228,7 @@ class Stretches:
         try:
             code = self.backend(graph, list(examples), **(self.settings.arguments if self.backward else {}))
             if not callable(code):
-                raise TypeError(f"a backend gives a function, got {type(code).__name__}")
+                raise TypeError(f"compile: a backend must return a function, got {type(code).__name__}")
         except Exception as error:
             if not _settings.suppress_errors:
                 raise _errors.BackendCompilerFailed(self.backend, error) from error
@@ -251,7 +251,7 @@ class Stretches:
         if _gives(graph, examples, known):
             return graph
         raise RuntimeError(
-            f"{self.name} is to be given a graph that gives other results than the program's ops, got\n{graph.code}"
+            f"{self.name}: a graph that gives the results of the program's ops is expected, got\n{graph.code}"
         )
 
     def compile_backward_by(self, compiler: Callable[..., Any]) -> None:

@@ -320,9 +320,9 @@ def backward(context_id: int, roots: Sequence[Tensor], retain_graph: bool = Fals
         raise RuntimeError("backward: expected at least one root, got none")
     for root in roots:
         if not root.requires_grad:
-            raise RuntimeError(f"backward: a root requires grad, got one of shape {list(root.shape)} that does not")
+            raise RuntimeError(f"backward: a root requires grad, got one of shape {tuple(root.shape)} that does not")
         if root.numel() != 1:
-            raise RuntimeError(f"backward: a root has one element, got shape {list(root.shape)}")
+            raise RuntimeError(f"backward: a root has one element, got shape {tuple(root.shape)}")
     number = agent.rank << 48 | next(_pass_numbers)
     part = context.part(number, bool(retain_graph), roots)
     states = part.begin().wait()

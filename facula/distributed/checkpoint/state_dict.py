@@ -85,7 +85,7 @@ def _clean(name: str, model) -> str:
 
 
 def _names(model) -> dict:
-    """Return {name in the plain model: name in the model}"""
+    """Return {name in the plain model: name in the model}."""
     found = [n for n, _ in model.named_parameters()] + list(facula.nn.Module.state_dict(model, keep_vars=True))
     return {_clean(name, model): name for name in found}
 

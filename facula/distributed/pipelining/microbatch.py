@@ -193,7 +193,7 @@ def split_args_kwargs_into_chunks(args: Any, kwargs: Any, chunks: int, args_chun
     """
     specs = args_chunk_spec or (None,) * len(args)
     if len(specs) != len(args):
-        raise ValueError(f"pipeline: a spec for each of {len(args)} arguments, got {len(specs)}")
+        raise ValueError(f"pipeline: expected a spec for each of {len(args)} arguments, got {len(specs)}")
     positional = [_pieces(a, chunks, spec) for a, spec in zip(args, specs)]
     named = {k: _pieces(v, chunks, (kwargs_chunk_spec or {}).get(k)) for k, v in (kwargs or {}).items()}
     return (

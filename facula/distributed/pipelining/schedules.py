@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import facula
+from facula import _C
 from facula import distributed as dist
 
 from . import _orders
@@ -485,5 +486,5 @@ def get_schedule_class(schedule_name: str) -> Any:
     """
     found = _CLASSES.get(schedule_name.lower().removeprefix("schedule"))
     if found is None:
-        raise ValueError(f"get_schedule_class: expected one of {sorted(_CLASSES)}, got {schedule_name!r}")
+        raise ValueError(f"get_schedule_class: schedule_name must be {_C._one_of(schedule_name, _CLASSES)}")
     return found

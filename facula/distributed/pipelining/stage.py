@@ -1,4 +1,4 @@
-"""One part of a model, in one process, and what it sends to its neighbours.
+"""One part of a model, in one process, and what it sends to its neighbors.
 
 In front of tensors goes a message with their number, dtypes and shapes, so that nothing must be told about them.
 """
@@ -93,7 +93,7 @@ class _WeightGradients:
 
     @staticmethod
     def _branches_of(way) -> dict:
-        """Return {node on the way: tensors at the ends of its branches}"""
+        """Return {node on the way: tensors at the ends of its branches}."""
         found = {}
         for node in way:
             leaves = _leaves(n for n, _ in node.next_functions if n is not None and n not in way)

@@ -4,13 +4,13 @@ An algorithm is a list of rounds. In a round every rank sends one message and re
 round lasts as long as its slowest message. `nbytes` is always the size of the whole: of the tensor that is reduced or
 broadcast, of what everybody has after all_gather, and of what everybody had before reduce_scatter.
 
-    ring            neighbours pass on parts of 1/n: n - 1 rounds, the least bytes, the most rounds
+    ring            neighbors pass on parts of 1/n: n - 1 rounds, the least bytes, the most rounds
     doubling        partners at distance 1, 2, 4, ...: log2(n) rounds, of everything for all_reduce
     halving         reduce_scatter and all_gather with partners: 2 log2(n) rounds, the least bytes
     tree            reduce to one rank and broadcast, by halves of the ranks
     hierarchical    scattered in each node, then as many collectives between nodes as a node has ranks, then gathered in nodes
 
-Numbers of ranks that are not powers of two: ranks above the largest one hand what they have to a neighbour, and get the result
+Numbers of ranks that are not powers of two: ranks above the largest one hand what they have to a neighbor, and get the result
 from it.
 """
 

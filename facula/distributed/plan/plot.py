@@ -38,11 +38,11 @@ def draw(predictions: Sequence[Prediction], path: str | PathLike[str]) -> None:
     inked = dict.fromkeys(("text.color", "axes.labelcolor", "xtick.color", "ytick.color"), _INK)
     with plt.rc_context({**style, **inked}):
         figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.2), layout="constrained")
-        for strategy, colour in zip(dict.fromkeys(p.strategy for p in predictions), _COLOURS):
+        for strategy, color in zip(dict.fromkeys(p.strategy for p in predictions), _COLOURS):
             line = sorted((p for p in predictions if p.strategy == strategy), key=lambda p: p.ranks)
             ranks = [p.ranks for p in line]
-            left.plot(ranks, [100 * p.efficiency for p in line], color=colour, label=strategy, marker="o", markersize=3)
-            right.plot(ranks, [p.bytes / 1e6 for p in line], color=colour, label=strategy, marker="o", markersize=3)
+            left.plot(ranks, [100 * p.efficiency for p in line], color=color, label=strategy, marker="o", markersize=3)
+            right.plot(ranks, [p.bytes / 1e6 for p in line], color=color, label=strategy, marker="o", markersize=3)
         left.set(title="efficiency, %", xlabel="ranks", xscale="log", ylim=(0, 105))
         right.set(title="memory of a rank, MB", xlabel="ranks", xscale="log", yscale="log")
         for axes in (left, right):

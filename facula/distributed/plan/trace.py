@@ -102,7 +102,7 @@ class Program:
     Attributes:
         model: makes the module.
         example: example(batch) makes what the module is called with: a tensor, a tuple of arguments or a dict of keywords.
-        loss: loss(output) makes the number that is minimised; by default the mean of the output's squares.
+        loss: loss(output) makes the number that is minimized; by default the mean of the output's squares.
         optimizer: optimizer(parameters) makes the optimizer; by default Adam.
 
     >>> from torch.distributed.plan.trace import Program

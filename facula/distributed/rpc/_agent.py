@@ -7,13 +7,14 @@ Policy
     always read, and whoever reads sends nothing, which is why sending never waits for ever.
   - At most `num_worker_threads` calls of others run; more wait in order.
   - What has no answer (forks and deletions of RRefs) is sent by a thread for each peer, its keeper, in the order in which it
-    was asked for: destructors may run anywhere.
+    was requested: destructors may run anywhere.
   - Who calls a worker that does not read (it is stopped) waits until its call's deadline, and no other call waits for that.
 """
 
 from __future__ import annotations
 
 import collections
+import functools
 import itertools
 import os
 import queue
@@ -21,6 +22,7 @@ import socket
 import threading
 import time
 
+from facula import _C
 from facula.futures import run_callbacks
 
 from .._errors import DistNetworkError, DistStoreError
@@ -166,7 +168,7 @@ class Agent(Answers):
         if isinstance(to, str):
             found = self.by_name.get(to)
             if found is None:
-                raise RuntimeError(f"{what}: a worker's name is one of {', '.join(self.by_name)}, got {to!r}")
+                raise RuntimeError(f"{what}: a worker's name must be {_C._one_of(to, self.by_name)}")
             return found
         if isinstance(to, int) and not isinstance(to, bool):
             if to != self.rank and to not in self.peers:
@@ -388,18 +390,38 @@ class Agent(Answers):
             if complete:
                 del self._gathers[key]
         if complete:
-            values = {name: entry[name][2] for name in names}
-            # this process comes last: it may end as soon as it has its answer
-            for other, call, _ in sorted(entry.values(), key=lambda told: told[0] == self.rank):
-                self._tell_gathered(other, call, RESULT, values)
+            self._answer_gathered(entry, RESULT, {name: entry[name][2] for name in names})
         else:
             self._look_at_gathers()
 
     def _name_of(self, rank):
         return self.info.name if rank == self.rank else self.peers[rank].info.name
 
-    def _tell_gathered(self, to, call, kind, value):
-        self._keepers[to].put(_wire.encode(kind, call, {}, value, to, self, to == self.rank))
+    def _answer_gathered(self, entry, kind, value):
+        """Answer all that have come to a gathering, this worker last.
+
+        It may end its process as soon as it has its answer. Answers that its keepers have not sent by then would be lost, and
+        the others would see a worker that is gone.
+        """
+        calls = {source: call for source, call, _ in entry.values()}
+        own = calls.pop(self.rank, None)
+        unsent = set(calls)
+
+        def answer(to, call):
+            self._keepers[to].put(_wire.encode(kind, call, {}, value, to, self, to == self.rank))
+
+        def sent(to):
+            with self._lock:
+                unsent.discard(to)
+                is_last = not unsent
+            if is_last and own is not None:
+                answer(self.rank, own)
+
+        for to, call in calls.items():
+            answer(to, call)
+            self._keepers[to].put(functools.partial(sent, to))
+        if not calls and own is not None:
+            answer(self.rank, own)
 
     def _look_at_gathers(self):
         """End those that wait for a worker that is lost."""
@@ -411,9 +433,8 @@ class Agent(Answers):
                 if missing:
                     ended.append((key[0], lost[missing[0]], self._gathers.pop(key)))
         for what, peer, entry in ended:
-            for source, call, _ in entry.values():
-                text = f"{what} of workers: {peer} is gone: {peer.lost}"
-                self._tell_gathered(source, call, ERROR, (DistNetworkError, text))
+            text = f"{what} of workers: {peer} is gone: {peer.lost}"
+            self._answer_gathered(entry, ERROR, (DistNetworkError, text))
 
     # ---- when workers go
 

@@ -44,7 +44,7 @@ class Answers:
                 result = function(*arguments, **options)
             if getattr(function, "_rpc_gives_future", False):
                 if not isinstance(result, Future):
-                    raise RuntimeError(f"a function under async_execution returns a Future, got {type(result).__name__}")
+                    raise RuntimeError(f"async_execution: the function must return a Future, got {type(result).__name__}")
                 result.add_done_callback(lambda future: self._finished(future, about, done, failed))
                 return
         except BaseException as error:

@@ -204,7 +204,7 @@ class Reader:
         """Return a tensor that nothing else shares the memory of."""
         made = facula.empty(about[1], dtype=getattr(facula, about[0]))
         if made.numel() * made.itemsize != size:
-            raise OSError(f"{size} bytes came for a tensor of {about[0]}{list(about[1])}")
+            raise OSError(f"rpc: the bytes of a tensor of {about[0]}{list(about[1])} are expected, got {size} bytes")
         if size:
             self._fill(_memory_of(made))
         return made
@@ -219,7 +219,7 @@ class Reader:
         """Return the next frame. EOFError at the end."""
         mark, kind, buffers, call, about, body = HEADER.unpack(self._take(HEADER.size))
         if mark != MARK:
-            raise OSError("what came is no message of this protocol")
+            raise OSError("rpc: what came is no message of this protocol")
         lengths = struct.unpack(f"<{buffers}Q", self._take(8 * buffers)) if buffers else ()
         told = pickle.loads(self._take(about))
         content = bytes(self._take(body))

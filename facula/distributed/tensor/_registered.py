@@ -7,7 +7,8 @@ import math
 from typing import TYPE_CHECKING
 
 import facula
-from facula import _C, library
+from facula import _C
+from facula._operators import custom
 from facula.utils import _pytree as pytree
 
 from ._dtensor import DTensor
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 #: {name of the op: function that gives [(placements of results, placements of arguments)]}
-rules: dict[Any, Any] = library._over_processes
+rules: dict[Any, Any] = custom._over_processes
 
 
 def name_of(op) -> str:
@@ -53,7 +54,7 @@ def run(name, func, args, kwargs):
     )
 
 
-library._run_over_processes = run
+custom._run_over_processes = run
 
 
 def _asked(rule, args, kwargs):

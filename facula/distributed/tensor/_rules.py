@@ -213,7 +213,7 @@ def _pointwise(func, args, kwargs, inplace):
             if plain_name(name) == "copy" and other.shape == values[0].shape:
                 return _copy_whole(args[0], other)
             raise RuntimeError(
-                f"{name}: got a Tensor of shape {list(other.shape)} and a DTensor, which do not mix: distribute_tensor(), "
+                f"{name}: got a Tensor of shape {tuple(other.shape)} and a DTensor, which do not mix: distribute_tensor(), "
                 "DTensor.from_local() or to_local() makes them alike"
             )
 

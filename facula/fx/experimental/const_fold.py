@@ -62,7 +62,7 @@ class FoldedGraphModule(GraphModule):
         if self.const_subgraph_module is None or self.fx_const_folded_attrs_name is None:
             return
         if self.has_folding_been_run:
-            raise AssertionError("run_folding() should not be called after folding has been run.")
+            raise AssertionError("run_folding: the graph was folded already")
         self.has_folding_been_run: bool = True
         folded = self.const_subgraph_module()
         as_parameter = lambda t: facula.nn.Parameter(t.detach() if not t.is_leaf else t, requires_grad=t.requires_grad)

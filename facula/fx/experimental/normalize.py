@@ -23,7 +23,7 @@ class NormalizeArgs(Transformer):
 
     Args:
         module: the GraphModule.
-        normalize_to_only_use_kwargs: whether also those that are given by position.
+        normalize_to_only_use_kwargs: if True, also those that are given by position.
 
     >>> from facula.fx.experimental.normalize import NormalizeArgs
     >>> gm = facula.fx.symbolic_trace(lambda x: facula.add(x, 1))
@@ -73,9 +73,9 @@ class AnnotateTypesWithSchema(Transformer):
 
     Args:
         module: the GraphModule.
-        annotate_functionals: whether calls of `nn.functional` get types.
-        annotate_modules: whether calls of Facula's modules do.
-        annotate_get_attrs: whether reads of attributes do.
+        annotate_functionals: if True, calls of `nn.functional` get types.
+        annotate_modules: if True, calls of Facula's modules do.
+        annotate_get_attrs: if True, reads of attributes do.
 
     >>> from facula.fx.experimental.normalize import AnnotateTypesWithSchema
     >>> gm = facula.fx.symbolic_trace(lambda x: F.relu(x))

@@ -1,4 +1,4 @@
-"""Making models faster to run: batch normalisation folded into what is before it, dropout left out."""
+"""Making models faster to run: batch normalization folded into what is before it, dropout left out."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["matches_module_pattern", "replace_node_module", "fuse", "remove_drop
 
 
 def _parent_name(target):
-    """Return (path of what holds it, its name there)"""
+    """Return (path of what holds it, its name there)."""
     parent, _, name = target.rpartition(".")
     return parent, name
 
@@ -74,12 +74,12 @@ _PATTERNS = [
 
 
 def fuse(model: Module, inplace: bool = False, no_trace: bool = False) -> GraphModule:
-    """Fold batch normalisations into the convolutions and linear layers before them; for evaluation.
+    """Fold batch normalizations into the convolutions and linear layers before them; for evaluation.
 
     Args:
         model: the module.
-        inplace: whether the module itself may be changed.
-        no_trace: whether it is a GraphModule already.
+        inplace: if True, the module itself may be changed.
+        no_trace: if True, it is a GraphModule already.
 
     >>> from facula.fx.experimental.optimization import fuse
     >>> model = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2)).eval()
@@ -152,7 +152,7 @@ def extract_subgraph(orig_module: Any, nodes: Iterable[Node], inputs: Any, outpu
 
 
 def optimize_for_inference(model: Module, pass_config: Any = None, tracer: type = fx.Tracer) -> GraphModule:
-    """Return a model for evaluation: batch normalisations folded, dropout left out.
+    """Return a model for evaluation: batch normalizations folded, dropout left out.
 
     Args:
         model: the module.

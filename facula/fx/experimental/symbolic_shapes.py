@@ -224,7 +224,7 @@ def sym_eq(x: Any, y: Any) -> bool:
         return len(x) == len(y) and all(map(operator.eq, x, y))
     if isinstance(x, (int, float)) and isinstance(y, (int, float)):
         return x == y
-    raise AssertionError(f"unexpected sym_eq between {type(x)} {type(y)}")
+    raise AssertionError(f"sym_eq: two numbers or two sequences are expected, got {type(x)} and {type(y)}")
 
 
 def sym_and(x: Any, *others: Any) -> Any:

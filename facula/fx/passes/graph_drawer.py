@@ -72,12 +72,12 @@ class FxGraphDrawer:
     Args:
         graph_module: the GraphModule.
         name: the name of the drawing.
-        ignore_getattr: whether nodes that read attributes are left out.
-        ignore_parameters_and_buffers: whether those of modules are left out.
-        skip_node_names_in_args: whether arguments that are nodes are left out of the text of a node.
-        parse_stack_trace: whether nodes show where they come from.
+        ignore_getattr: if True, leave out nodes that read attributes.
+        ignore_parameters_and_buffers: if True, leave out those of modules.
+        skip_node_names_in_args: if True, leave arguments that are nodes out of the text of a node.
+        parse_stack_trace: if True, nodes show where they come from.
         dot_graph_shape: the shape of nodes, "record" by default.
-        normalize_args: whether arguments are shown by the names of the function's own.
+        normalize_args: if True, show arguments by the names that the function has for them.
 
     >>> from facula.fx.passes.graph_drawer import FxGraphDrawer
     >>> drawer = FxGraphDrawer(facula.fx.symbolic_trace(lambda x: x + 1), "plus")

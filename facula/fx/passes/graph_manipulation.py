@@ -42,7 +42,7 @@ def replace_target_nodes_with(fx_module: Module, old_op: str, old_target: Any, n
         if node.op == old_op and node.target == old_target:
             args, kwargs = (map_arg(part, lambda n: values[n]) for part in (node.args, node.kwargs))
             if not isinstance(args, tuple):
-                raise AssertionError(f"expected tuple for args, got {type(args)}")
+                raise AssertionError(f"replace_target_nodes_with: args must be a tuple, got {type(args)}")
             values[node] = graph.create_node(new_op, new_target, args, kwargs, node.name)
         else:
             values[node] = graph.node_copy(node, lambda n: values[n])

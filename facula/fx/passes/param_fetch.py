@@ -56,7 +56,7 @@ def extract_attrs_for_lowering(mod: Module) -> dict[str, Any]:
     {'name': 'facula.nn.modules.activation.ReLU', 'inplace': False}
     """
     if type(mod) not in module_fetch_book:
-        raise RuntimeError(f"{facula.typename(mod)} is not supported: Unrecognized module")
+        raise RuntimeError(f"extract_attrs_for_lowering: a module that is known is expected, got {facula.typename(mod)}")
     _, names = module_fetch_book[type(mod)]
     return {"name": facula.typename(mod), **{name: getattr(mod, name) for name in names}}
 

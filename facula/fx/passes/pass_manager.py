@@ -168,7 +168,9 @@ class _Ordered:
             for at, first in enumerate(self.passes):
                 for later in self.passes[at + 1 :]:
                     if not constraint(first, later):
-                        raise RuntimeError(f"pass schedule constraint violated. Expected {later} before {first}")
+                        raise RuntimeError(
+                            f"PassManager: the passes must be in the order of the constraints, {later} before {first}"
+                        )
         self._validated = True
 
 

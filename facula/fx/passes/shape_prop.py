@@ -128,7 +128,7 @@ class ShapeProp(Interpreter):
             finally:
                 self.module: Any = self.real_module
         except Exception as error:
-            raise RuntimeError(f"ShapeProp error for: node={n.format_node()} with meta={n.meta}") from error
+            raise RuntimeError(f"ShapeProp: a node cannot be run: {n.format_node()} with meta={n.meta}") from error
 
     def propagate(self, *args: Any) -> tuple[Tensor, Tensor]:
         """Run the graph and give its result.

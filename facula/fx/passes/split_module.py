@@ -109,7 +109,7 @@ class _Splitter:
                 if not left[dependent]:
                     ready.append(dependent)
         if len(found) != len(self.partitions):
-            raise RuntimeError("cycle exists between partitions!")
+            raise RuntimeError("split_module: the partitions depend on one another in a circle")
         return found
 
     def fill(self, keep_names):
@@ -215,11 +215,11 @@ def split_module(m: Module, root_m: Module, split_callback: Callable[..., Any], 
         root_m: the module that it was made from.
         split_callback: node -> the number or name of its part.
         qualname_map: a dict that gets {path in the result: path in `m`}.
-        keep_original_order: whether parts are called where their first node was.
+        keep_original_order: if True, call parts where their first node was.
         keep_original_node_name: accepted; nodes keep their names.
-        keep_original_input_name: whether inputs of parts are called as the nodes that they stand for.
+        keep_original_input_name: if True, name inputs of parts as the nodes that they stand for.
         partition_affix: a word in the names of the submodules.
-        tuple_return: whether every part gives a tuple.
+        tuple_return: if True, every part returns a tuple.
 
     Parts run in an order in which each has what it takes.
 

@@ -104,8 +104,8 @@ def split_by_tags(gm: Module, tags: Any, return_fqn_mapping: bool = False, retur
     Args:
         gm: the GraphModule.
         tags: the tags, in the order in which the parts run.
-        return_fqn_mapping: whether {path in the result: path in `gm`} comes too.
-        return_tuple: whether every part gives a tuple.
+        return_fqn_mapping: if True, also return {path in the result: path in `gm`}.
+        return_tuple: if True, every part returns a tuple.
         GraphModuleCls: the class of the results.
 
     >>> from facula.fx.passes.split_utils import split_by_tags
@@ -124,7 +124,7 @@ def split_by_tags(gm: Module, tags: Any, return_fqn_mapping: bool = False, retur
         if node.op in ("placeholder", "get_attr", "output"):
             continue
         if not hasattr(node, "tag"):
-            raise AssertionError(f"Node does not have tag: {node.format_node()}")
+            raise AssertionError(f"split_by_tags: each node needs a tag, got none of {node.format_node()}")
         part = parts[node.tag]
         _bring_inputs(part, node, place, inside)
         new = part.graph.node_copy(node, lambda n, p=part: inside[p.name, n])

@@ -58,7 +58,7 @@ def get_node_target(submodules: dict[str, Module], node: Node) -> str:
     'torch.nn.modules.activation.ReLU'
     """
     if node.op not in CALLABLE_NODE_OPS:
-        raise AssertionError(f"Expect op types of {', '.join(CALLABLE_NODE_OPS)}, but found {node.op}")
+        raise AssertionError(f"get_node_target: op must be one of {', '.join(CALLABLE_NODE_OPS)}, got {node.op}")
     if node.op == "call_module":
         module = submodules[node.target]
         kind = getattr(module, "_base_class_origin", type(module))
@@ -190,7 +190,10 @@ def stable_topological_sort(gm: Module) -> Module:
 
 def _in_order(gm, order):
     if len(order) < len(gm.graph.nodes):
-        raise RuntimeError(f"Input graph has cycles, unable to add {[n for n in gm.graph.nodes if n not in set(order)]}")
+        raise RuntimeError(
+            "legalize_graph: the nodes depend on one another in a circle, got "
+            f"{[n for n in gm.graph.nodes if n not in set(order)]}"
+        )
     values, graph = {}, Graph()
     for node in order:
         values[node] = graph.node_copy(node, lambda n: values[n])

@@ -398,7 +398,7 @@ class Op:
             return self.plain(*args, **kwargs)
         if self.own is None:
             kinds = ", ".join(map(_kind, args))
-            raise NotImplementedError(f"torch.{self.name}: TorchScript's op is not there yet for {kinds}")
+            raise NotImplementedError(f"{self.name}: TorchScript's op is not there yet for {kinds}")
         for key in _NAMED.keys() & kwargs.keys():
             kwargs[key] = _NAMED[key](kwargs[key])
         kwargs = {key: v for key, v in kwargs.items() if v is not None or key in _WANT_NONE}

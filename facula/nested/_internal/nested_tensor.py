@@ -188,7 +188,7 @@ class NestedTensor(OfRows):
 
     @property
     def layout(self):
-        """jagged."""
+        """Return torch.jagged."""
         return facula.jagged
 
     @property
@@ -292,7 +292,7 @@ def _rebuild_njt(state):
 
 def jagged_from_list(tensors, offsets=None):
     """Return a nested tensor of these sequences, and its offsets; gradients go back to them."""
-    shapes = [list(x.shape) for x in tensors]
+    shapes = [tuple(x.shape) for x in tensors]
     ranks = {len(shape) for shape in shapes}
     if 0 in ranks:
         raise RuntimeError("nested_tensor: every tensor needs a dimension, got a zero-dim one")

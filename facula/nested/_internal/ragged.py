@@ -116,7 +116,7 @@ class Ragged:
                 continue
             whole = not (tensor.is_floating_point() or tensor.is_complex() or tensor.dtype is facula.bool)
             if tensor.dim() != 1 or not whole:
-                found = f"{tensor.dtype} of shape {list(tensor.shape)}"
+                found = f"{tensor.dtype} of shape {tuple(tensor.shape)}"
                 raise RuntimeError(f"nested_tensor: {name} must be integers in one dimension, got {found}")
         if self.offsets.numel() < 1 + (self.lengths is None and self.offsets.numel() == 0):
             raise RuntimeError("nested_tensor: offsets say where sequences begin and where the last ends, got none")

@@ -80,7 +80,7 @@ def _attention(func, name, args, kwargs):
     query, key, value = (given.pop(part) for part in names[:3])
     if not all(is_nested(x) for x in (query, key, value)):
         found = [is_nested(x) for x in (query, key, value)]
-        raise ValueError(f"{name}: Expected three nested tensors, got is_nested {found}")
+        raise ValueError(f"{name}: expected three nested tensors, got is_nested {found}")
     if given.pop("attn_mask", None) is not None:
         raise ValueError(f"{name}: Masks are not yet supported for nested tensors, got attn_mask")
     fits = all(x._ragged_idx == x.dim() - 2 and x.dim() == query.dim() for x in (query, key, value))

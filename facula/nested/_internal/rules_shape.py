@@ -276,7 +276,7 @@ def _to_padded_tensor(func, name, args, kwargs):
     if wanted is None:
         return dense
     if len(wanted) != x.dim() or wanted[0] != len(x) or min(wanted) < 0:
-        found = f"{list(wanted)} for {len(x)} sequences of {x.dim()} dimensions"
+        found = f"{tuple(wanted)} for {len(x)} sequences of {x.dim()} dimensions"
         raise RuntimeError(f"to_padded_tensor: output_size must have a length for each dimension, got {found}")
     more = [w - have for w, have in zip(wanted, dense.shape, strict=True)]
     return facula.nn.functional.pad(dense, [n for m in reversed(more) for n in (0, m)], value=fill)

@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from facula import _C
 from facula.backends import _attention
 from facula.backends._attention import SDPBackend
 
@@ -36,9 +37,11 @@ def sdpa_kernel(backends: SDPBackend | Iterable[SDPBackend], set_priority: bool 
 
     Args:
         backends: one `SDPBackend` or several.
-        set_priority: whether the order of ``backends`` is their priority.
+        set_priority: if True, the order of ``backends`` is their priority.
 
-    Errors: AssertionError for something else; RuntimeError, with the reasons, of a call that none of those that are allowed can
+    Returns: a context manager.
+
+    Errors: AssertionError for something else; RuntimeError, with the reasons, from a call that none of the allowed ones can
     compute.
 
     >>> from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -105,12 +108,12 @@ def activate_flash_attention_impl(impl: str) -> None:
     NotImplementedError: activate_flash_attention_impl: only Facula's own implementation is supported, got 'FA4'
     """
     if impl not in _registered:
-        raise ValueError(f"activate_flash_attention_impl: expected one of {list_flash_attention_impls()}, got {impl!r}")
+        raise ValueError(f"activate_flash_attention_impl: impl must be {_C._one_of(impl, list_flash_attention_impls())}")
     raise NotImplementedError(f"activate_flash_attention_impl: only Facula's own implementation is supported, got {impl!r}")
 
 
 def current_flash_attention_impl() -> str | None:
-    """Return None: Facula's own.
+    """Return None, which stands for Facula's own implementation.
 
     >>> nn.attention.current_flash_attention_impl() is None
     True

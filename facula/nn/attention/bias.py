@@ -18,7 +18,7 @@ __all__ = ["causal_upper_left", "causal_lower_right", "CausalVariant", "CausalBi
 
 
 class CausalVariant(enum.IntEnum):
-    """Where the diagonal of a causal mask that is not square begins, or ends.
+    """Say where the diagonal of a causal mask begins or ends that is not square.
 
     >>> from torch.nn.attention.bias import CausalVariant
     >>> CausalVariant.LOWER_RIGHT
@@ -30,15 +30,16 @@ class CausalVariant(enum.IntEnum):
 
 
 class CausalBias(Tensor):
-    """A causal mask that `scaled_dot_product_attention` takes as attn_mask; prints as the bool tensor that it stands for.
+    """A causal mask that `scaled_dot_product_attention` accepts as attn_mask; it prints as the bool tensor that it stands for.
 
     Args:
         variant: a `CausalVariant`.
-        seq_len_q, seq_len_kv: how many queries and keys there are.
+        seq_len_q, seq_len_kv: the numbers of queries and keys.
+
+    Shapes: a mask (seq_len_q, seq_len_kv).
 
     Errors: AssertionError for another variant; NotImplementedError for all functions but scaled_dot_product_attention. With
-    more
-    queries than keys, LOWER_RIGHT warns: the first queries see nothing.
+    more queries than keys, LOWER_RIGHT warns: the first queries see nothing.
 
     >>> from torch.nn.attention.bias import CausalBias, CausalVariant
     >>> mask = CausalBias(CausalVariant.LOWER_RIGHT, 2, 3)
@@ -104,7 +105,9 @@ def causal_upper_left(*size: int) -> Tensor:
     """Return a mask whose diagonal starts at the first query and key.
 
     Args:
-        size: how many queries and how many keys.
+        size: the number of queries and the number of keys.
+
+    Returns: a `CausalBias` of the shape (queries, keys).
 
     Errors: AssertionError for another number of sizes.
 
@@ -120,7 +123,9 @@ def causal_lower_right(*size: int) -> Tensor:
     """Return a mask whose diagonal ends at the last query and key: queries are the last of the sequence.
 
     Args:
-        size: how many queries and how many keys.
+        size: the number of queries and the number of keys.
+
+    Returns: a `CausalBias` of the shape (queries, keys).
 
     Errors: AssertionError for another number of sizes.
 

@@ -41,7 +41,9 @@ def noop_mask(batch: Any, head: Any, token_q: Any, token_kv: Any) -> Tensor:
     """Return True: every query sees every key.
 
     Args:
-        batch, head, token_q, token_kv: indices, which are not looked at.
+        batch, head, token_q, token_kv: indices, which are not read.
+
+    Returns: a bool tensor ().
 
     >>> from torch.nn.attention.flex_attention import noop_mask
     >>> noop_mask(0, 0, 1, 2)
@@ -55,6 +57,8 @@ def and_masks(*mask_mods: Callable[..., Any]) -> Callable[..., Any]:
 
     Args:
         mask_mods: functions of four indices.
+
+    Returns: a function of four indices that returns a bool tensor.
 
     Errors: RuntimeError for something that cannot be called.
 
@@ -70,10 +74,12 @@ def and_masks(*mask_mods: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def or_masks(*mask_mods: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a mask_mod that is True where one of the given ones is.
+    """Return a mask_mod that is True where at least one of the given ones is.
 
     Args:
         mask_mods: functions of four indices.
+
+    Returns: a function of four indices that returns a bool tensor.
 
     Errors: RuntimeError for something that cannot be called.
 
@@ -105,11 +111,11 @@ def create_mask(mod_fn: Callable[..., Any], B: int | None, H: int | None, Q_LEN:
 
     Args:
         mod_fn: a function of four indices, or of a score and four indices.
-        B, H: batch size and heads; None for 1.
-        Q_LEN, KV_LEN: how many queries and keys.
-        device: of the result.
+        B, H: the batch size and the number of heads; None for 1.
+        Q_LEN, KV_LEN: the numbers of queries and keys.
+        device: the device of the result.
 
-    Shapes: (B, H, Q_LEN, KV_LEN).
+    Returns: (B, H, Q_LEN, KV_LEN).
 
     Errors: AssertionError for a function of another number of arguments.
 
@@ -147,19 +153,17 @@ def _dense(counts, indices, columns=None):
 
 
 class BlockMask:
-    """A mask by blocks: which blocks of keys each block of queries sees, wholly (`full`) or in part. `create_block_mask` makes
-    it.
+    """Say by blocks which blocks of keys each block of queries sees, wholly (`full`) or in part. `create_block_mask` makes it.
 
     Args:
         seq_lengths: (Q_LEN, KV_LEN).
         kv_num_blocks, kv_indices: (B, H, rows) and (B, H, rows, columns), int32: for each block of queries the number of
             blocks that it sees in part, and their indices, followed by the others.
-        full_kv_num_blocks, full_kv_indices: of the blocks that it sees wholly, or None.
+        full_kv_num_blocks, full_kv_indices: the same for blocks that it sees wholly, or None.
         q_num_blocks, q_indices, full_q_num_blocks, full_q_indices: the same for each block of keys, or None.
-        BLOCK_SIZE: rows and columns of a block, or one number for both.
+        BLOCK_SIZE: the rows and columns of a block, or one number for both.
         mask_mod: the mask within blocks that are seen in part.
-        dq_write_order, dq_write_order_full, dq_kv_order, dq_kv_order_spt: orders for compiled kernels: kept, and without
-            effect.
+        dq_write_order, dq_write_order_full, dq_kv_order, dq_kv_order_spt: orders for compiled kernels: stored without effect.
 
     All but the last four are attributes.
 
@@ -232,7 +236,7 @@ class BlockMask:
             BLOCK_SIZE: rows and columns of a block, or one number for both.
             mask_mod: the mask within blocks that are seen in part; default: everything.
             seq_lengths: (Q_LEN, KV_LEN); default: those of whole blocks.
-            compute_q_blocks: whether those of each block of keys are computed.
+            compute_q_blocks: if True, compute those of each block of keys.
             order: orders for compiled kernels: without effect.
 
         Errors: RuntimeError for indices of fewer than 2 dimensions; AssertionError for one of num_blocks and indices without
@@ -272,7 +276,7 @@ class BlockMask:
         """Return the arguments of the constructor.
 
         Args:
-            flatten: whether without nested tuples.
+            flatten: if True, return a flat tuple.
         """
         head, size = (self.seq_lengths, self.BLOCK_SIZE) if flatten else ((self.seq_lengths,), (self.BLOCK_SIZE,))
         order = (self.dq_write_order, self.dq_write_order_full, self._dq_kv_order, self._dq_kv_order_spt)
@@ -371,14 +375,16 @@ def create_block_mask(mask_mod: Callable[..., Any], B: int | None, H: int | None
     """Return the blocks of a mask_mod.
 
     Args:
-        mask_mod: a function of four indices (batch, head, query, key) that gives True where a query sees a key. It is called
+        mask_mod: a function of four indices (batch, head, query, key) that returns True where a query sees a key. It is called
             once, with tensors.
-        B, H: batch size and heads; None or 1 for a mask that is the same for all.
-        Q_LEN, KV_LEN: how many queries and keys.
-        device: of the mask.
-        BLOCK_SIZE: rows and columns of a block, or one number for both.
-        separate_full_blocks: whether blocks without a hidden pair are kept apart, where the mask need not be applied.
-        compute_dq_write_order, dq_kv_order: of compiled kernels: accepted, and without effect.
+        B, H: the batch size and the number of heads; None or 1 for a mask that is the same for all.
+        Q_LEN, KV_LEN: the numbers of queries and keys.
+        device: the device of the mask.
+        BLOCK_SIZE: the rows and columns of a block, or one number for both.
+        separate_full_blocks: if True, list blocks without a hidden pair apart, where the mask need not be applied.
+        compute_dq_write_order, dq_kv_order: accepted without effect: they are for compiled kernels.
+
+    Returns: a `BlockMask` of the shape (B, H, Q_LEN, KV_LEN).
 
     Errors: AssertionError for something that cannot be called.
 
@@ -408,11 +414,11 @@ _DEFAULT_SPARSE_BLOCK_SIZE = _DEFAULT_BLOCK_SIZE
 
 
 class AuxRequest(NamedTuple):
-    """What `flex_attention` gives besides the result.
+    """Request what `flex_attention` returns besides the result.
 
     Args:
-        lse: whether the logarithm of the sum of exponentials of the scores of each query.
-        max_scores: whether the largest score of each query.
+        lse: if True, the logarithm of the sum of exponentials of the scores of each query.
+        max_scores: if True, the largest score of each query.
 
     >>> from torch.nn.attention.flex_attention import AuxRequest
     >>> AuxRequest(lse=True)
@@ -424,7 +430,7 @@ class AuxRequest(NamedTuple):
 
 
 class AuxOutput(NamedTuple):
-    """What was asked for with an `AuxRequest`; None for the rest.
+    """Hold what an `AuxRequest` requested; None for the rest.
 
     Args:
         lse: (B, H, Q_LEN), the logarithm of the sum of exponentials of the scores.
@@ -441,27 +447,32 @@ class AuxOutput(NamedTuple):
     max_scores: Tensor | None = None
 
 
-FlexKernelOptions = TypedDict(
-    "FlexKernelOptions",
-    {
-        **dict.fromkeys(
-            "num_warps num_stages BLOCK_M BLOCK_N BLOCK_M1 BLOCK_N1 BLOCK_M2 BLOCK_N2 kpack matrix_instr_nonkdim "
-            "waves_per_eu".split(),
-            int,
-        ),
-        **dict.fromkeys(
-            "PRESCALE_QK ROWS_GUARANTEED_SAFE BLOCKS_ARE_CONTIGUOUS WRITE_DQ FORCE_USE_FLEX_ATTENTION USE_TMA".split(), bool
-        ),
-        "BACKEND": str,
-    },
-    total=False,
-)
-FlexKernelOptions.__doc__ = """Options of PyTorch's compiled kernels, a dict: `flex_attention` takes and ignores them.
+class FlexKernelOptions(TypedDict, total=False):
+    """Options of PyTorch's compiled kernels, a dict: `flex_attention` accepts and ignores them.
 
->>> from torch.nn.attention.flex_attention import FlexKernelOptions
->>> FlexKernelOptions(BLOCK_M=64, num_warps=4)
-{'BLOCK_M': 64, 'num_warps': 4}
-"""
+    >>> from torch.nn.attention.flex_attention import FlexKernelOptions
+    >>> FlexKernelOptions(BLOCK_M=64, num_warps=4)
+    {'BLOCK_M': 64, 'num_warps': 4}
+    """
+
+    num_warps: int
+    num_stages: int
+    BLOCK_M: int
+    BLOCK_N: int
+    BLOCK_M1: int
+    BLOCK_N1: int
+    BLOCK_M2: int
+    BLOCK_N2: int
+    kpack: int
+    matrix_instr_nonkdim: int
+    waves_per_eu: int
+    PRESCALE_QK: bool
+    ROWS_GUARANTEED_SAFE: bool
+    BLOCKS_ARE_CONTIGUOUS: bool
+    WRITE_DQ: bool
+    FORCE_USE_FLEX_ATTENTION: bool
+    USE_TMA: bool
+    BACKEND: str
 
 
 def _check(query, key, value, block_mask, enable_gqa):
@@ -471,11 +482,13 @@ def _check(query, key, value, block_mask, enable_gqa):
         )
     (b_q, h_q, q_len, e), (b_k, h_k, kv_len, _) = query.shape, key.shape
     if not enable_gqa and h_q != h_k:
-        raise ValueError(f"flex_attention: as many key heads as query heads, or enable_gqa=True, got {h_q} and {h_k} heads")
+        raise ValueError(
+            f"flex_attention: expected as many key heads as query heads, or enable_gqa=True, got {h_q} and {h_k} heads"
+        )
     if enable_gqa and h_q % h_k:
         raise ValueError(f"flex_attention: the query heads must be a multiple of the key heads, got {h_q} and {h_k}")
     if b_q != b_k and not (b_k == 1 or (b_q == 1 and block_mask is not None)):
-        raise ValueError(f"flex_attention: query and key of one batch size, got {b_q} and {b_k}")
+        raise ValueError(f"flex_attention: expected query and key of one batch size, got {b_q} and {b_k}")
     if key.shape[-1] != e or value.shape[:-1] != key.shape[:-1]:
         raise ValueError(
             f"flex_attention: query and key must have one head size, key and value one length, got shapes "
@@ -502,18 +515,21 @@ def flex_attention(query: Tensor, key: Any, value: Any, score_mod: Callable[...,
     """Return ``softmax(score_mod(query @ key.T * scale)) @ value``, where pairs that the mask hides are left out.
 
     Args:
-        query: (B, H, Q_LEN, E).
-        key: (B, H or fewer with enable_gqa, KV_LEN, E).
-        value: (B, as key, KV_LEN, E_v).
-        score_mod: (score, batch, head, query index, key index) -> score, or None. It is called once, with tensors.
+        query: the queries, (B, H, Q_LEN, E).
+        key: the keys, (B, H or fewer with enable_gqa, KV_LEN, E).
+        value: the values, (B, as key, KV_LEN, E_v).
+        score_mod: a function (score, batch, head, query index, key index) that returns a score, or None. It is called once,
+            with tensors.
         block_mask: a `BlockMask`, or None for everything.
-        scale: a factor of scores; default: 1 / sqrt(E).
-        enable_gqa: whether there may be fewer key than query heads, of which they are a divisor.
-        return_lse: whether to give (result, logarithm of the sum of exponentials of the scores).
-        kernel_options: of compiled kernels: accepted, and without effect.
-        return_aux: an `AuxRequest`, to give (result, `AuxOutput`).
+        scale: the factor of scores. Default: 1 / sqrt(E).
+        enable_gqa: if True, there may be fewer key than query heads; their number must divide that of the query heads.
+        return_lse: if True, also return the logarithm of the sum of exponentials of the scores, (B, H, Q_LEN).
+        kernel_options: accepted without effect: they are for compiled kernels.
+        return_aux: an `AuxRequest`, for which an `AuxOutput` is returned, too.
 
-    A query that sees nothing gives zeros. Scores are computed in float32, for float64 in float64.
+    A query that sees nothing gets zeros. Scores are computed in float32, for float64 in float64.
+
+    Returns: (B, H, Q_LEN, E_v), or a pair with what return_lse or return_aux request.
 
     Errors: NotImplementedError for other than 4 dimensions; ValueError for shapes that do not fit, or return_lse with
     return_aux.
@@ -529,7 +545,7 @@ def flex_attention(query: Tensor, key: Any, value: Any, score_mod: Callable[...,
     """
     _check(query, key, value, block_mask, enable_gqa)
     if return_lse and return_aux is not None:
-        raise ValueError("flex_attention: return_lse or return_aux, got both")
+        raise ValueError("flex_attention: expected return_lse or return_aux, got both")
     if enable_gqa:
         groups = query.shape[1] // key.shape[1]
         key, value = key.repeat_interleave(groups, 1), value.repeat_interleave(groups, 1)

@@ -19,10 +19,10 @@ __all__ = ["varlen_attn", "varlen_attn_out", "AuxRequest"]
 
 
 class AuxRequest(NamedTuple):
-    """What `varlen_attn` gives besides the result.
+    """Request what `varlen_attn` returns besides the result.
 
     Args:
-        lse: whether the logarithms of the sums of exponentials.
+        lse: if True, the logarithms of the sums of exponentials.
 
     >>> from torch.nn.attention.varlen import AuxRequest
     >>> AuxRequest(lse=True)
@@ -39,17 +39,19 @@ def varlen_attn(query: Tensor, key: Any, value: Any, cu_seq_q: Tensor, cu_seq_k:
     """Return `scaled_dot_product_attention` of sequences of different lengths, each by itself.
 
     Args:
-        query: (sum of lengths, H, E).
-        key, value: (sum of lengths, H_k, E).
+        query: the queries, (sum of lengths, H, E).
+        key, value: the keys and values, (sum of lengths, H_k, E).
         cu_seq_q, cu_seq_k: (N + 1): where each sequence starts, and the end; cu_seq_k None for the same as cu_seq_q.
-        max_q, max_k: the longest lengths; accepted, and without effect.
+        max_q, max_k: the longest lengths, accepted without effect.
         return_aux: an `AuxRequest`; with lse=True, also (H, sum of lengths): the logarithms of the sums of exponentials.
-        scale: a factor of scores; default: 1 / sqrt(E).
-        window_size: how many keys before and after its own position, counted from the end, a query sees; -1: all. (-1, 0)
-            is causal.
-        enable_gqa: whether there may be fewer key than query heads.
-        seqused_k, block_table: of a paged cache.
-        num_splits: accepted, and without effect.
+        scale: the factor of scores. Default: 1 / sqrt(E).
+        window_size: the numbers of keys before and after its own position, counted from the end, that a query sees; -1: all.
+            (-1, 0) is causal.
+        enable_gqa: if True, there may be fewer key than query heads.
+        seqused_k, block_table: a paged cache, which is not supported.
+        num_splits: accepted without effect.
+
+    Returns: (sum of lengths, H, E), or a pair with what return_aux requests.
 
     Errors: NotImplementedError for a paged cache (seqused_k, block_table); ValueError for other numbers of sequences.
 
@@ -96,12 +98,14 @@ def _window(q_len, kv_len, window_size, device):
 
 def varlen_attn_out(out: Tensor, query: Tensor, key: Any, value: Any, cu_seq_q: Tensor, cu_seq_k: Tensor, max_q: Any,
                     max_k: int, **options: Any) -> Tensor | Any:  # fmt: skip
-    """Compute `varlen_attn` into a tensor, which is returned (with the logarithms, where they are asked for).
+    """Compute `varlen_attn` into a tensor, and return it (with the logarithms, where they are requested).
 
     Args:
-        out: where the result is written.
-        query, key, value, cu_seq_q, cu_seq_k, max_q, max_k: of `varlen_attn`.
+        out: the tensor into which the result is written, (sum of lengths, H, E).
+        query, key, value, cu_seq_q, cu_seq_k, max_q, max_k: the arguments of `varlen_attn`.
         options: its other arguments, by name.
+
+    Errors: those of `varlen_attn`.
 
     >>> from torch.nn.attention.varlen import varlen_attn_out
     >>> query = key = torch.zeros(2, 1, 2)

@@ -161,7 +161,7 @@ def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: floa
     Args:
         logits: unnormalised log-probabilities, (..., classes).
         tau: the temperature; the smaller, the nearer to one-hot.
-        hard: whether the result is one-hot, with the gradient of the soft sample.
+        hard: if True, return a one-hot result, with the gradient of the soft sample.
         eps: without effect; another value than the default warns.
         dim: the dimension of the classes.
 
@@ -175,10 +175,12 @@ def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: floa
     """
     if eps != 1e-10:
         warnings.warn(f"gumbel_softmax: eps has no effect and is deprecated, got {eps}", stacklevel=2)
+    # Minus the logarithm of an exponential value is a Gumbel value.
     gumbels = -facula.empty_like(logits, memory_format=facula.contiguous_format).exponential_().log()
     soft = ((logits + gumbels) / tau).softmax(dim)
     if not hard:
         return soft
     index = soft.max(dim, keepdim=True)[1]
     one_hot = facula.zeros_like(logits, memory_format=facula.contiguous_format).scatter_(dim, index, 1.0)
+    # The value is one_hot, up to rounding; the gradient is that of soft.
     return one_hot - soft.detach() + soft

@@ -174,23 +174,23 @@ def multi_head_attention_forward(
         query: (L, N, E) or (L, E).
         key, value: (S, N, E) or (S, E).
         embed_dim_to_check: E, which the query must have.
-        num_heads: how many heads; they divide E.
+        num_heads: the number of heads; it must divide E.
         in_proj_weight: (3E, E): the projections of query, key and value, one below the other.
         in_proj_bias: (3E,), or None.
         bias_k, bias_v: (1, 1, E), appended to keys and values, or None.
-        add_zero_attn: whether a key and a value of zeros are appended.
+        add_zero_attn: if True, append a key and a value of zeros.
         dropout_p: the probability of dropping a weight of attention.
         out_proj_weight, q_proj_weight: (E, E).
         out_proj_bias: (E,), or None.
-        training: whether there is dropout.
+        training: if True, apply dropout.
         key_padding_mask: (N, S) or (S,); True (or numbers that are added to the scores) marks keys to ignore.
-        need_weights: whether the weights are returned too; without them the fused attention kernel is used.
+        need_weights: if True, return the weights, too; without them the fused attention kernel is used.
         attn_mask: (L, S) or (N * num_heads, L, S); True forbids a position, numbers are added to the scores.
-        use_separate_proj_weight: whether the three weights below are used in the place of in_proj_weight.
+        use_separate_proj_weight: if True, use the three weights below instead of in_proj_weight.
         k_proj_weight: (E, features of key).
         v_proj_weight: (E, features of value).
         static_k, static_v: (N * num_heads, S, E / num_heads), in the place of the projected keys and values.
-        average_attn_weights: whether the weights are averaged over the heads.
+        average_attn_weights: if True, average the weights over the heads.
         is_causal: a hint that ``attn_mask`` is the causal mask.
 
     Returns:

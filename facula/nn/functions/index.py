@@ -106,7 +106,7 @@ def embedding_bag(
     if weight.dim() != 2:
         raise ValueError(f"embedding_bag: weight must have 2 dimensions, got {weight.dim()}")
     if mode not in _BAG_MODES:
-        raise ValueError(f"embedding_bag: mode must be 'sum', 'mean' or 'max', got {mode!r}")
+        raise ValueError(f"embedding_bag: mode must be {_C._one_of(mode, ('sum', 'mean', 'max'))}")
     if mode == "max" and (scale_grad_by_freq or sparse):
         raise ValueError(
             "embedding_bag: mode 'max' has neither scale_grad_by_freq nor sparse, got one of them"

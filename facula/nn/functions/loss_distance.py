@@ -52,7 +52,7 @@ def cosine_embedding_loss(input1: Tensor, input2: Tensor, target: Tensor, margin
             "got "
             f"{tuple(input1.shape)}, {tuple(input2.shape)} and {tuple(target.shape)}"
         )
-    epsilon = 1e-12
+    epsilon = 1e-12  # makes the gradient of a vector of zeros finite
     dot = (input1 * input2).sum(-1)
     squares1 = (input1 * input1).sum(-1) + epsilon
     squares2 = (input2 * input2).sum(-1) + epsilon
@@ -83,6 +83,7 @@ def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, siz
     tensor([0.5000, 0.7500])
     """
     reduction = _reduction.resolve(size_average, reduce, reduction)
+    # Targets that are neither 1 nor -1 count in both sums, as they do in PyTorch.
     zeros = facula.zeros_like(input)
     far = facula.where(target != 1, (margin - input).clamp_min(0), zeros)
     near = facula.where(target != -1, input, zeros)
@@ -139,7 +140,7 @@ def triplet_margin_loss(
         margin: by how much farther, greater than 0.
         p: the power of the norm.
         eps: added to differences, so that the gradient is finite where they are 0.
-        swap: whether d(positive, negative) is taken where it is smaller than d(anchor, negative).
+        swap: if True, take d(positive, negative) where it is smaller than d(anchor, negative).
         reduction: 'mean' over the batch, 'sum', or 'none' for the loss of each triplet.
 
     Returns: a number; for 'none' the losses of the triplets, (N,) or ().
@@ -177,7 +178,7 @@ def triplet_margin_with_distance_loss(anchor: Tensor, positive: Tensor, negative
         negative: like anchor: what shall be far.
         distance_function: (tensor, tensor) -> distances (N,); default: `pairwise_distance`.
         margin: by how much farther, greater than 0.
-        swap: whether d(positive, negative) is taken where it is smaller than d(anchor, negative).
+        swap: if True, take d(positive, negative) where it is smaller than d(anchor, negative).
         reduction: 'mean' over the batch, 'sum', or 'none' for the loss of each triplet.
 
     Returns: a number; for 'none' the losses of the triplets, of the shape of the distances.

@@ -33,6 +33,15 @@ def _warn_if_shapes_differ(name: str, input, target) -> None:
         )
 
 
+def _broadcast(name: str, input: Tensor, target: Tensor):
+    """Return both in their common shape."""
+    try:
+        return facula.broadcast_tensors(input, target)
+    except RuntimeError:
+        shapes = f"{tuple(input.shape)} and {tuple(target.shape)}"
+        raise RuntimeError(f"{name}: input and target must have one shape, or shapes that broadcast, got {shapes}") from None
+
+
 def _weighted(name: str, loss_none, weight, input):
     """Return ``weight`` (of the input's shape) times an unreduced loss."""
     if weight.shape != input.shape:
@@ -45,7 +54,7 @@ def _weighted(name: str, loss_none, weight, input):
 def _distance(name: str, input: Tensor, target: Tensor, reduction: str, weight: Tensor | None) -> Tensor:
     """Return the loss of the core called so, of each element or reduced."""
     given = input
-    input, target = facula.broadcast_tensors(input, target)
+    input, target = _broadcast(name, input, target)
     if weight is None:
         return getattr(_nn, name)(input, target, _reduction.get_enum(reduction))
     distance = input - target  # of any dtype, complex ones included
@@ -117,7 +126,7 @@ def smooth_l1_loss(input: Tensor, target: Tensor, size_average: bool | None = No
     """
     reduction = _reduction.resolve(size_average, reduce, reduction)
     _warn_if_shapes_differ("smooth_l1_loss", input, target)
-    input, target = facula.broadcast_tensors(input, target)
+    input, target = _broadcast("smooth_l1_loss", input, target)
     if beta == 0.0:
         return _nn.l1_loss(input, target, _reduction.get_enum(reduction))
     return _nn.smooth_l1_loss(input, target, _reduction.get_enum(reduction), beta)
@@ -143,7 +152,7 @@ def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: fl
     tensor([0.1250, 4.0000])
     """
     _warn_if_shapes_differ("huber_loss", input, target)
-    input, target = facula.broadcast_tensors(input, target)
+    input, target = _broadcast("huber_loss", input, target)
     if weight is None:
         return _nn.huber_loss(input, target, _reduction.get_enum(reduction), delta)
     loss = _weighted("huber_loss", _nn.huber_loss(input, target, 0, delta), weight, input)
@@ -176,7 +185,7 @@ def poisson_nll_loss(input: Tensor, target: Tensor, log_input: bool = True, full
     _reduction.get_enum(reduction)  # says what is wrong with it before the shapes are looked at
     for name, value in (("input", input), ("target", target)):
         if not isinstance(value, _C.Tensor):
-            raise TypeError(f"poisson_nll_loss(): {name} must be a Tensor, got {type(value).__name__}")
+            raise TypeError(f"poisson_nll_loss: {name} must be a Tensor, got {type(value).__name__}")
     if log_input:
         loss = input.exp() - target * input
     else:
@@ -223,6 +232,7 @@ def gaussian_nll_loss(input: Tensor, target: Tensor, var: Tensor, full: bool = F
                 f"{tuple(var.shape)}"
             )
     code = _reduction.get_enum(reduction)
+    # The limit is not recorded, so that a variance below eps has a gradient that lifts it.
     var = var.clone()
     with facula.no_grad():
         var.clamp_(min=eps)

@@ -1,4 +1,4 @@
-"""Normalisation functions of nn.functional."""
+"""Normalization functions of nn.functional."""
 
 from __future__ import annotations
 
@@ -169,11 +169,11 @@ def group_norm(input: Tensor, num_groups: int, weight: Tensor | None = None, bia
 
 
 def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Tensor:
-    """Divide by ``(k + alpha * mean of the squares of size neighbouring channels) ** beta``; beyond the ends channels are 0.
+    """Divide by ``(k + alpha * mean of the squares of size neighboring channels) ** beta``; beyond the ends channels are 0.
 
     Args:
         input: the values, (N, C, ...), of 3 dimensions or more.
-        size: the number of channels that count as neighbours, with the channel itself.
+        size: the number of channels that count as neighbors, with the channel itself.
         alpha, beta, k: the numbers of the formula.
 
     Returns: a tensor of the shape of input.

@@ -316,6 +316,7 @@ def _lp_pool(pool, n: int, input, norm_type, kernel_size, stride, ceil_mode):
         largest = (max_pool1d, max_pool2d, max_pool3d)[n - 1]
         sign = 1 if norm_type > 0 else -1
         return sign * largest(sign * input.abs(), kernel_size, stride, ceil_mode=ceil_mode)
+    # There is a kernel for means of windows, so that sums are means times the number of elements.
     window = 1
     for size in (kernel_size,) * n if isinstance(kernel_size, int) else kernel_size:
         window *= size

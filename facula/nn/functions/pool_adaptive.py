@@ -259,7 +259,7 @@ def fractional_max_pool2d(input: Tensor, kernel_size: int | Sequence[int], outpu
         kernel_size: size of the windows.
         output_size: output H and W; or
         output_ratio: output size over input size, in (0, 1).
-        return_indices: whether to return also where the maxima were.
+        return_indices: if True, also return where the maxima were.
 
     Returns: (N, C, H_out, W_out) or (C, H_out, W_out); with return_indices a pair (values, indices) of such tensors.
 

@@ -137,7 +137,9 @@ def interpolate(
     kernel = (_ANTIALIASED_KERNELS if antialias else _CORNER_KERNELS).get((mode, dim))
     if kernel is not None:
         return getattr(_nn, kernel)(input, sizes, bool(align_corners), scales)
-    raise NotImplementedError(f"interpolate: mode {mode!r} does not exist for inputs of {dim} dimensions")
+    there = [known for known, dims in (_PLAIN_KERNELS | _CORNER_KERNELS | _ANTIALIASED_KERNELS) if dims == dim]
+    modes = _C._one_of(mode, [*there, "area"])
+    raise NotImplementedError(f"interpolate: for an input of {dim} dimensions mode must be {modes}")
 
 
 def upsample(input: Tensor, size: int | Sequence[int] | None = None, scale_factor: float | Sequence[float] | None = None,
@@ -235,10 +237,10 @@ def grid_sample(
     tensor([[[[2.5000, 3.0000]]]])
     """
     if mode not in GRID_SAMPLE_INTERPOLATION_MODES:
-        raise ValueError(f"grid_sample: mode must be 'bilinear', 'nearest' or 'bicubic', got {mode!r}")
+        raise ValueError(f"grid_sample: mode must be {_C._one_of(mode, ('bilinear', 'nearest', 'bicubic'))}")
     if padding_mode not in GRID_SAMPLE_PADDING_MODES:
         raise ValueError(
-            f"grid_sample: padding_mode must be 'zeros', 'border' or 'reflection', got {padding_mode!r}"
+            f"grid_sample: padding_mode must be {_C._one_of(padding_mode, ('zeros', 'border', 'reflection'))}"
         )
     return _C.grid_sampler(
         input,
@@ -281,7 +283,7 @@ def affine_grid(theta: Tensor, size: int | Sequence[int] | None, align_corners: 
         )
     if align_corners and min(size[2:]) == 1:
         warnings.warn(
-            "affine_grid: align_corners=True with a dimension of size 1 samples its centre, got "
+            "affine_grid: align_corners=True with a dimension of size 1 samples its center, got "
             f"{tuple(size)}",
             stacklevel=2,
         )
@@ -298,7 +300,7 @@ def _grid(theta, size, align_corners: bool):
 
 
 class _AffineGrid(Function):
-    """The product of all places with the maps. It saves nothing, so that backward may be asked for again."""
+    """Multiply all places by the maps. It saves nothing, so that backward can run again."""
 
     @staticmethod
     def forward(theta, size, align_corners):
@@ -334,7 +336,7 @@ def _places(theta, size, align_corners: bool):
 
 
 def _grid_axis(theta, steps: int, align_corners: bool):
-    """Return the positions of ``steps`` pixel centres in [-1, 1]."""
+    """Return the positions of ``steps`` pixel centers in [-1, 1]."""
     if steps <= 1:
         return _C.zeros(steps, dtype=theta.dtype, device=theta.device)
     axis = facula.linspace(-1, 1, steps, dtype=theta.dtype, device=theta.device)

@@ -30,8 +30,8 @@ def pad(input: Tensor, pad: Sequence[int] | tuple[int, ...], mode: str = "consta
     Returns: a tensor like input, whose padded dimensions are longer by the sum of their two numbers.
 
     Errors: RuntimeError for an odd number of entries, more of them than the input has ends, a value with another mode than
-    'constant', or a result without elements in a dimension; NotImplementedError for another mode, or a mode that does not take
-    so many dimensions.
+    'constant', and a result with a negative size (with the other modes also one without elements); NotImplementedError for
+    another mode, or a mode that does not take so many dimensions.
 
     >>> x = torch.tensor([[1, 2, 3]])
     >>> F.pad(x, (1, 2), value=9)

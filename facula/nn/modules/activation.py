@@ -60,7 +60,7 @@ __all__ = [
 
 
 class _InplaceActivation(Module):
-    """An activation whose only option is to write into its input."""
+    """Base class of activations whose only option is to write into their input."""
 
     __constants__: ClassVar[list[str]] = ["inplace"]
     inplace: bool
@@ -74,7 +74,7 @@ class _InplaceActivation(Module):
 
 
 class _PlainActivation(Module):
-    """An activation without options."""
+    """Base class of activations without options."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -85,6 +85,8 @@ class _PlainActivation(Module):
 
 class MultiheadAttention(Module):
     """Attend with several heads (Vaswani et al. 2017).
+
+    Formula: head = softmax(q @ k.T / sqrt(d)) @ v  # d = embed_dim / num_heads
 
     Queries, keys and values are projected; each head takes a part of the features and computes
     ``softmax(q @ k.T / sqrt(E / num_heads)) @ v``; the results of the heads are joined and projected once more.
@@ -282,7 +284,7 @@ class MultiheadAttention(Module):
 
 
 class _AlongDim(Module):
-    """What the softmax family shares: the dimension, which files from before it existed lack."""
+    """Base class of the softmax family: the dimension, which files from before it existed lack."""
 
     __constants__: ClassVar[list[str]] = ["dim"]
     dim: int | None
@@ -300,7 +302,9 @@ class _AlongDim(Module):
 
 
 class Softmin(_AlongDim):
-    """Compute ``exp(-x)`` divided by its sum along dim: positive numbers that sum to 1, the greatest where x is least.
+    """Compute the softmin along dim: positive numbers that sum to 1, the greatest where x is least.
+
+    Formula: y[i] = exp(-x[i]) / sum(exp(-x[j]) for j in all)
 
     Args:
         dim: the dimension along which the numbers sum to 1; without it one is guessed, with a warning.
@@ -318,7 +322,9 @@ class Softmin(_AlongDim):
 
 
 class Softmax(_AlongDim):
-    """Compute ``exp(x)`` divided by its sum along dim: positive numbers that sum to 1.
+    """Compute the softmax along dim: positive numbers that sum to 1.
+
+    Formula: y[i] = exp(x[i]) / sum(exp(x[j]) for j in all)
 
     `NLLLoss` takes their logarithms: `LogSoftmax`, which is faster and more exact than the two in turn.
 
@@ -339,7 +345,9 @@ class Softmax(_AlongDim):
 
 
 class LogSoftmax(_AlongDim):
-    """Compute ``log(exp(x) / sum(exp(x)))`` along dim without overflow.
+    """Compute the logarithm of the softmax along dim without overflow.
+
+    Formula: y[i] = log(exp(x[i]) / sum(exp(x[j]) for j in all))
 
     Args:
         dim: the dimension along which the probabilities sum to 1; without it one is guessed, with a warning.
@@ -378,7 +386,9 @@ class Softmax2d(_PlainActivation):
 
 
 class ReLU(_InplaceActivation):
-    """Compute ``max(0, x)`` of each element.
+    """Compute the rectified linear unit, the larger of 0 and each element.
+
+    Formula: y = max(0, x)
 
     Args:
         inplace: if True, change the input itself and return it.
@@ -396,7 +406,9 @@ class ReLU(_InplaceActivation):
 
 
 class Hardsigmoid(_InplaceActivation):
-    """Compute ``min(max(0, x + 3), 6) / 6``: a sigmoid of three straight lines.
+    """Compute a sigmoid of three straight lines.
+
+    Formula: y = min(max(0, x + 3), 6) / 6
 
     Args:
         inplace: if True, change the input itself and return it.
@@ -417,7 +429,9 @@ class Hardsigmoid(_InplaceActivation):
 
 
 class Hardswish(_InplaceActivation):
-    """Compute ``x * min(max(0, x + 3), 6) / 6``: swish with a sigmoid of straight lines (Howard et al. 2019).
+    """Compute swish with a sigmoid of straight lines (Howard et al. 2019).
+
+    Formula: y = x * min(max(0, x + 3), 6) / 6
 
     Args:
         inplace: if True, change the input itself and return it.
@@ -439,6 +453,8 @@ class Hardswish(_InplaceActivation):
 
 class LeakyReLU(Module):
     """Compute ``x`` where x is positive, ``negative_slope * x`` elsewhere.
+
+    Formula: y = x if x > 0 else negative_slope * x
 
     Args:
         negative_slope: the factor of negative numbers.
@@ -470,6 +486,8 @@ class LeakyReLU(Module):
 
 class RReLU(Module):
     """Compute ``x`` where x is positive, x times a slope elsewhere (Xu et al. 2015).
+
+    Formula: y = x if x > 0 else a * x  # a is drawn from U(lower, upper) in training, else (lower + upper) / 2
 
     In training the slope is drawn for each element from U(lower, upper); in evaluation it is their mean.
 
@@ -507,6 +525,8 @@ class RReLU(Module):
 class Threshold(Module):
     """Compute ``x`` where x is greater than threshold, ``value`` elsewhere.
 
+    Formula: y = x if x > threshold else value
+
     Args:
         threshold: the number that x must exceed.
         value: the number that replaces the others.
@@ -538,6 +558,8 @@ class Threshold(Module):
 
 class Hardtanh(Module):
     """Limit ``x`` to [min_val, max_val].
+
+    Formula: y = min(max(x, min_val), max_val)
 
     Args:
         min_val: the least value.
@@ -585,7 +607,9 @@ class Hardtanh(Module):
 
 
 class ReLU6(Hardtanh):
-    """Compute ``min(max(0, x), 6)``.
+    """Compute a rectified linear unit that ends at 6.
+
+    Formula: y = min(max(0, x), 6)
 
     Args:
         inplace: if True, change the input itself and return it.
@@ -604,7 +628,7 @@ class ReLU6(Hardtanh):
 
 
 class _Shrink(Module):
-    """What Hardshrink and Softshrink share."""
+    """Base class of Hardshrink and Softshrink."""
 
     __constants__: ClassVar[list[str]] = ["lambd"]
     lambd: float
@@ -619,6 +643,8 @@ class _Shrink(Module):
 
 class Hardshrink(_Shrink):
     """Compute ``x`` where ``|x| > lambd``, 0 elsewhere.
+
+    Formula: y = x if abs(x) > lambd else 0
 
     Args:
         lambd: the greatest absolute value that becomes 0.
@@ -636,7 +662,9 @@ class Hardshrink(_Shrink):
 
 
 class Softshrink(_Shrink):
-    """Move ``x`` towards 0 by lambd: ``sign(x) * max(0, |x| - lambd)``.
+    """Move elements towards 0 by lambd, and not across it.
+
+    Formula: y = x - lambd if x > lambd else x + lambd if x < -lambd else 0
 
     Args:
         lambd: the distance; not negative.
@@ -656,7 +684,9 @@ class Softshrink(_Shrink):
 
 
 class SELU(_InplaceActivation):
-    """Compute ``1.0507 * x`` where x is positive, ``1.7581 * (exp(x) - 1)`` elsewhere (Klambauer et al. 2017).
+    """Compute an `ELU` with constants that keep mean 0 and variance 1 through many layers (Klambauer et al. 2017).
+
+    Formula: y = 1.0507 * x if x > 0 else 1.7581 * (exp(x) - 1)
 
     It is an ELU with constants that keep activations at mean 0 and variance 1 through many layers, where weights are drawn with
     `init.kaiming_normal_(nonlinearity="linear")`.
@@ -677,7 +707,9 @@ class SELU(_InplaceActivation):
 
 
 class SiLU(_InplaceActivation):
-    """Compute ``x * sigmoid(x)``, also known as swish.
+    """Compute the sigmoid linear unit, also known as swish.
+
+    Formula: y = x / (1 + exp(-x))
 
     Args:
         inplace: if True, change the input itself and return it.
@@ -695,7 +727,9 @@ class SiLU(_InplaceActivation):
 
 
 class Mish(_InplaceActivation):
-    """Compute ``x * tanh(softplus(x))``, a smooth function with one minimum (Misra 2019).
+    """Compute a smooth function with one minimum (Misra 2019).
+
+    Formula: y = x * tanh(log(1 + exp(x)))
 
     Args:
         inplace: if True, change the input itself and return it.
@@ -713,7 +747,9 @@ class Mish(_InplaceActivation):
 
 
 class Sigmoid(_PlainActivation):
-    """Compute ``1 / (1 + exp(-x))``, which maps every number into (0, 1).
+    """Compute the logistic function, which maps every number into (0, 1).
+
+    Formula: y = 1 / (1 + exp(-x))
 
     Shapes: input of any shape; output the same.
 
@@ -728,6 +764,8 @@ class Sigmoid(_PlainActivation):
 class Tanh(_PlainActivation):
     """Compute the hyperbolic tangent, which maps every number into (-1, 1).
 
+    Formula: y = (exp(x) - exp(-x)) / (exp(x) + exp(-x))
+
     Shapes: input of any shape; output the same.
 
     >>> nn.Tanh()(torch.tensor([-1.0, 0.0, 1.0]))
@@ -739,7 +777,9 @@ class Tanh(_PlainActivation):
 
 
 class LogSigmoid(_PlainActivation):
-    """Compute ``log(1 / (1 + exp(-x)))`` without overflow for large numbers of either sign.
+    """Compute the logarithm of the logistic function without overflow for large numbers of either sign.
+
+    Formula: y = log(1 / (1 + exp(-x)))
 
     Shapes: input of any shape; output the same.
 
@@ -752,7 +792,9 @@ class LogSigmoid(_PlainActivation):
 
 
 class Softsign(_PlainActivation):
-    """Compute ``x / (1 + |x|)``, which approaches -1 and 1 more slowly than tanh.
+    """Compute a function that approaches -1 and 1 more slowly than tanh.
+
+    Formula: y = x / (1 + abs(x))
 
     Shapes: input of any shape; output the same.
 
@@ -767,6 +809,8 @@ class Softsign(_PlainActivation):
 class Tanhshrink(_PlainActivation):
     """Compute ``x - tanh(x)``: almost 0 near 0, and a step of 1 nearer to 0 far from it.
 
+    Formula: y = x - tanh(x)
+
     Shapes: input of any shape; output the same.
 
     >>> nn.Tanhshrink()(torch.tensor([-2.0, 0.0, 2.0]))
@@ -778,7 +822,9 @@ class Tanhshrink(_PlainActivation):
 
 
 class ELU(Module):
-    """Compute ``x`` where x is positive, ``alpha * (exp(x) - 1)`` elsewhere.
+    """Compute the exponential linear unit, which comes near -alpha for negative elements.
+
+    Formula: y = x if x > 0 else alpha * (exp(x) - 1)
 
     Args:
         alpha: minus the limit for very negative numbers.
@@ -809,7 +855,9 @@ class ELU(Module):
 
 
 class CELU(Module):
-    """Compute ``max(0, x) + min(0, alpha * (exp(x / alpha) - 1))``, whose slope is 1 at 0 for every alpha.
+    """Compute an exponential linear unit whose slope is 1 at 0 for every alpha.
+
+    Formula: y = x if x > 0 else alpha * (exp(x / alpha) - 1)
 
     Args:
         alpha: minus the limit for very negative numbers; not 0.
@@ -840,7 +888,12 @@ class CELU(Module):
 
 
 class GELU(Module):
-    """Compute ``x * P(x)``, where P is the distribution function of the standard normal distribution (Hendrycks, Gimpel 2016).
+    """Compute the Gaussian error linear unit, where Phi is the distribution function of the standard normal distribution
+    (Hendrycks, Gimpel 2016).
+
+    Formula:
+        y = x * Phi(x)
+        y = x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x ** 3)))  # approximate='tanh'
 
     Args:
         approximate: 'none', or 'tanh' for ``0.5 * x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x ** 3)))``.
@@ -870,7 +923,9 @@ class GELU(Module):
 
 
 class GLU(Module):
-    """Compute ``a * sigmoid(b)``, where a and b are the first and second half of the input along dim (Dauphin et al. 2017).
+    """Compute the gated linear unit, where a and b are the first and second half of the input along dim (Dauphin et al. 2017).
+
+    Formula: y = a * sigmoid(b)
 
     Args:
         dim: the dimension that is halved; its size is even.
@@ -898,7 +953,9 @@ class GLU(Module):
 
 
 class Softplus(Module):
-    """Compute ``log(1 + exp(beta * x)) / beta``, a smooth ReLU.
+    """Compute a smooth ReLU.
+
+    Formula: y = x if beta * x > threshold else log(1 + exp(beta * x)) / beta
 
     Where ``beta * x > threshold`` it is x itself, since both are the same there.
 
@@ -930,6 +987,8 @@ class Softplus(Module):
 
 class PReLU(Module):
     """Compute ``x`` where x is positive, ``weight * x`` with a learned slope elsewhere (He et al. 2015).
+
+    Formula: y = x if x > 0 else weight * x
 
     Args:
         num_parameters: the number of slopes: 1 for all, or one for each of the channels.

@@ -117,7 +117,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
             )
         if target_.dim() == 1 and input_.size(0) != target_.size(0):
             raise RuntimeError(
-                f"AdaptiveLogSoftmaxWithLoss: as many targets as inputs ({input_.size(0)}), got "
+                f"AdaptiveLogSoftmaxWithLoss: expected as many targets as inputs ({input_.size(0)}), got "
                 f"{target_.size(0)}"
             )
         is_batched = target_.dim() > 0

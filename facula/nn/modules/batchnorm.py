@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 import facula
+from facula.autograd.function import Function
 
 from .. import functional as F
 from .. import init
@@ -34,7 +35,7 @@ __all__ = [
 
 
 class _NormBase(Module):
-    """What batch and instance normalisation share: affine parameters and running statistics."""
+    """Base class of batch and instance normalization: affine parameters and running statistics."""
 
     _version = 2
     __constants__: ClassVar[list[str]] = ["track_running_stats", "momentum", "eps", "num_features", "affine"]
@@ -138,7 +139,7 @@ class _NormBase(Module):
 
 
 class _BatchNorm(_NormBase):
-    """Normalises each channel of (N, C, ...) over the batch and the positions.
+    """Normalizes each channel of (N, C, ...) over the batch and the positions.
 
     Args:
         num_features: number of channels C.
@@ -182,7 +183,7 @@ class _BatchNorm(_NormBase):
 
 
 class _LazyNormBase(LazyModuleMixin, _NormBase):
-    """Normalisation whose ``num_features`` is the channel dimension of its first input."""
+    """Normalization whose ``num_features`` is the channel dimension of its first input."""
 
     weight: UninitializedParameter
     bias: UninitializedParameter
@@ -238,8 +239,11 @@ class _LazyNormBase(LazyModuleMixin, _NormBase):
 class BatchNorm1d(_BatchNorm):
     """Normalize each channel to mean 0 and variance 1 over the batch and the positions (Ioffe, Szegedy 2015).
 
-    The result is ``(x - mean) / sqrt(var + eps) * weight + bias``: in training with the mean and the biased variance of the
-    batch, in evaluation with running ones.
+    Formula:
+        y = (x - mean) / sqrt(var + eps) * weight + bias
+        running_mean = (1 - momentum) * running_mean + momentum * mean  # in training
+
+    In training mean and variance are those of the batch (the biased variance), in evaluation running ones.
 
     Args:
         num_features: C, the number of channels.
@@ -266,8 +270,11 @@ class BatchNorm1d(_BatchNorm):
 class BatchNorm2d(_BatchNorm):
     """Normalize each channel to mean 0 and variance 1 over the batch and the positions (Ioffe, Szegedy 2015).
 
-    The result is ``(x - mean) / sqrt(var + eps) * weight + bias``: in training with the mean and the biased variance of the
-    batch, in evaluation with running ones.
+    Formula:
+        y = (x - mean) / sqrt(var + eps) * weight + bias
+        running_mean = (1 - momentum) * running_mean + momentum * mean  # in training
+
+    In training mean and variance are those of the batch (the biased variance), in evaluation running ones.
 
     Args:
         num_features: C, the number of channels.
@@ -294,8 +301,11 @@ class BatchNorm2d(_BatchNorm):
 class BatchNorm3d(_BatchNorm):
     """Normalize each channel to mean 0 and variance 1 over the batch and the positions (Ioffe, Szegedy 2015).
 
-    The result is ``(x - mean) / sqrt(var + eps) * weight + bias``: in training with the mean and the biased variance of the
-    batch, in evaluation with running ones.
+    Formula:
+        y = (x - mean) / sqrt(var + eps) * weight + bias
+        running_mean = (1 - momentum) * running_mean + momentum * mean  # in training
+
+    In training mean and variance are those of the batch (the biased variance), in evaluation running ones.
 
     Args:
         num_features: C, the number of channels.
@@ -458,22 +468,20 @@ class SyncBatchNorm(_BatchNorm):
             return super().forward(input)
         from facula import distributed as dist
 
-        from ._sync_batchnorm import SyncedBatchNorm
-
         self._check_input_dim(input)
         momentum = self._average_factor()
         keep = self.training and self.track_running_stats
-        return SyncedBatchNorm.apply(
+        return _SyncedBatchNorm.apply(
             input, self.weight, self.bias, self.running_mean if keep else None, self.running_var if keep else None, momentum,
             self.eps, self.process_group if self.process_group is not None else dist.group.WORLD,
         )  # fmt: skip
 
     @classmethod
     def convert_sync_batchnorm(cls, module: Module, process_group: ProcessGroup | None = None) -> SyncBatchNorm | Module:
-        """Replace every batch normalisation in a module by a `SyncBatchNorm` that has its parameters and statistics.
+        """Replace every batch normalization in a module by a `SyncBatchNorm` that has its parameters and statistics.
 
         Args:
-            module: the module; changed in place, unless it is a batch normalisation itself.
+            module: the module; changed in place, unless it is a batch normalization itself.
             process_group: the processes that compute together. Default: all.
 
         Returns: the module, or what replaces it.
@@ -519,3 +527,63 @@ def _world_size(process_group) -> int:
     if distributed is None or not distributed.is_available() or not distributed.is_initialized():
         return 1
     return distributed.get_world_size(process_group)
+
+
+class _SyncedBatchNorm(Function):
+    """Normalize with statistics over several processes: `apply(input, weight, bias, mean, var, momentum, eps, group)`.
+
+    Forward: every process sends the mean, the variance and the number of its elements of each channel; means and variances of
+    all are combined by Chan's formula, which has no cancellation. Backward: two sums for each channel travel.
+    """
+
+    @staticmethod
+    def forward(ctx, input, weight, bias, running_mean, running_var, momentum, eps, group):
+        from facula import distributed as dist
+
+        dims = [d for d in range(input.dim()) if d != 1]
+        kind = facula.float64 if input.dtype == facula.float64 else facula.float32
+        x = input.to(kind)
+        count = input.numel() // input.shape[1]
+        mine = facula.zeros(2 * input.shape[1] + 1, dtype=kind, device=input.device)
+        if count:
+            variance, mean = facula.var_mean(x, dims, correction=0)
+            mine = facula.cat([mean, variance, mean.new_full((1,), count)])
+        everybody = mine.new_empty(dist.get_world_size(group) * mine.numel())
+        dist.all_gather_into_tensor(everybody, mine, group=group)
+        means, variances, counts = everybody.view(-1, mine.numel()).split([input.shape[1], input.shape[1], 1], dim=1)
+        total = counts.sum()
+        mean = (means * counts).sum(0) / total
+        variance = ((variances + (means - mean).square()) * counts).sum(0) / total
+        if int(total.item()) < 2:
+            raise ValueError(f"SyncBatchNorm: expected more than 1 value per channel in all, got {tuple(input.shape)}")
+        if running_mean is not None:
+            running_mean.lerp_(mean.to(running_mean.dtype), momentum)
+            running_var.lerp_((variance * (total / (total - 1))).to(running_var.dtype), momentum)
+        ctx.save_for_backward(input, weight, mean, variance, total)
+        ctx.eps, ctx.group = eps, group
+        weight, bias = (None if t is None else t.to(kind) for t in (weight, bias))
+        return F.batch_norm(x, mean, variance, weight, bias, False, 0.0, eps).to(input.dtype)
+
+    @staticmethod
+    def backward(ctx, grad):
+        from facula import distributed as dist
+
+        input, weight, mean, variance, total = ctx.saved_tensors
+        shape = [1, -1] + [1] * (input.dim() - 2)
+        dims = [d for d in range(input.dim()) if d != 1]
+        dy = grad.to(mean.dtype)
+        inverse = (variance + ctx.eps).rsqrt()
+        normal = (input.to(mean.dtype) - mean.view(shape)) * inverse.view(shape)
+        sums = facula.stack([dy.sum(dims), (dy * normal).sum(dims)])
+        grad_bias, grad_weight = sums.clone()
+        dist.all_reduce(sums, group=ctx.group)
+        average, projection = sums / total
+        scale = inverse if weight is None else inverse * weight.to(mean.dtype)
+        result = (dy - average.view(shape) - normal * projection.view(shape)) * scale.view(shape)
+        needs = ctx.needs_input_grad
+        return (
+            result.to(input.dtype) if needs[0] else None,
+            grad_weight.to(weight.dtype) if needs[1] else None,
+            grad_bias.to(weight.dtype) if needs[2] else None,
+            *[None] * 5,
+        )

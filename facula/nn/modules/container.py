@@ -39,7 +39,7 @@ def _absolute_index(name: str, size: int, index) -> int:
 
 
 class _NumberedModules(Module):
-    """What Sequential and ModuleList share: submodules named '0', '1', ..."""
+    """Base class of Sequential and ModuleList: submodules named '0', '1', ..."""
 
     def _get_item_by_idx(self, iterator, idx):
         return next(islice(iterator, _absolute_index(type(self).__name__, len(self), idx), None))

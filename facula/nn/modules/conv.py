@@ -10,6 +10,7 @@ import math
 from typing import TYPE_CHECKING, ClassVar
 
 import facula
+from facula import _C
 
 from .. import functional as F
 from .. import init
@@ -45,7 +46,7 @@ __all__ = [
 
 
 class _LazyConvXdMixin(LazyModuleMixin):
-    """A convolution whose ``in_channels`` is that of its first input."""
+    """Take ``in_channels`` of a convolution from its first input."""
 
     def __init__(self, out_channels: int, kernel_size: int | Sequence[int], *args: Any, bias: bool = True,
                  device: Device = None, dtype: facula.dtype | None = None, **kwargs: Any) -> None:  # fmt: skip
@@ -153,7 +154,7 @@ _PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
 
 
 class _ConvNd(Module):
-    """What all convolutions share: checks, parameters, their initialisation and the repr."""
+    """Base class of all convolutions: checks, parameters, their initialization and the repr."""
 
     __constants__: ClassVar[list[str]] = [
         "stride",
@@ -206,11 +207,11 @@ class _ConvNd(Module):
             raise ValueError(f"{name}: out_channels must be divisible by groups {groups}, got {out_channels}")
         if isinstance(padding, str):
             if padding not in _PADDING_STRINGS:
-                raise ValueError(f"{name}: Invalid padding string {padding!r}, expected numbers, 'same' or 'valid'")
+                raise ValueError(f"{name}: padding must be numbers, {_C._one_of(padding, ('same', 'valid'))}")
             if padding == "same" and any(s != 1 for s in stride):
                 raise ValueError(f"{name}: padding 'same' needs stride 1, got {tuple(stride)}")
         if padding_mode not in _PADDING_MODES:
-            raise ValueError(f"{name}: padding_mode must be one of {_PADDING_MODES}, got {padding_mode!r}")
+            raise ValueError(f"{name}: padding_mode must be {_C._one_of(padding_mode, _PADDING_MODES)}")
         self.in_channels = in_channels
         self.out_channels = out_channels
         self.kernel_size = kernel_size
@@ -287,7 +288,7 @@ class _ConvNd(Module):
 
 
 class _Conv(_ConvNd):
-    """A convolution; subclasses name the kernel and how one number becomes a tuple."""
+    """Base class of convolutions; subclasses name the kernel and how one number becomes a tuple."""
 
     _function = None
     _tuple = None
@@ -337,6 +338,10 @@ class _Conv(_ConvNd):
 class Conv1d(_Conv):
     """Convolve (cross-correlate) the input with learned kernels over 1 dimension.
 
+    Formula:
+        y[o, i] = bias[o] + sum(weight[o, c, k] * x[c, stride * i + dilation * k - padding] for c in channels for k in window)
+        L_out = (L + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1
+
     Args:
         in_channels: C_in, the number of channels of the input.
         out_channels: C_out, the number of channels of the output, each computed with a kernel of its own.
@@ -352,7 +357,7 @@ class Conv1d(_Conv):
         device, dtype: the device and the dtype of the parameters.
 
     Shapes: input (N, C_in, L) or (C_in, L); output (N, C_out, L_out) or (C_out, L_out), where a dimension of size L becomes
-    ``(L + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1``. ``weight`` is (C_out, C_in / groups, *kernel_size)
+    L_out. ``weight`` is (C_out, C_in / groups, *kernel_size)
     and ``bias`` (C_out,); both are drawn uniformly within 1 / sqrt(C_in / groups * number of elements of a window).
 
     Errors: ValueError for channels that groups does not divide, for 'same' with a stride, and for unknown words; RuntimeError,
@@ -370,6 +375,10 @@ class Conv1d(_Conv):
 class Conv2d(_Conv):
     """Convolve (cross-correlate) the input with learned kernels over 2 dimensions.
 
+    Formula:
+        y[o, i] = bias[o] + sum(weight[o, c, k] * x[c, stride * i + dilation * k - padding] for c in channels for k in window)
+        L_out = (L + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1
+
     Args:
         in_channels: C_in, the number of channels of the input.
         out_channels: C_out, the number of channels of the output, each computed with a kernel of its own.
@@ -385,7 +394,7 @@ class Conv2d(_Conv):
         device, dtype: the device and the dtype of the parameters.
 
     Shapes: input (N, C_in, H, W) or (C_in, H, W); output (N, C_out, H_out, W_out) or (C_out, H_out, W_out), where a dimension
-    of size L becomes ``(L + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1``. ``weight`` is
+    of size L becomes L_out. ``weight`` is
     (C_out, C_in / groups, *kernel_size) and ``bias`` (C_out,); both are drawn uniformly within 1 /
     sqrt(C_in / groups * number of elements of a window).
 
@@ -404,6 +413,10 @@ class Conv2d(_Conv):
 class Conv3d(_Conv):
     """Convolve (cross-correlate) the input with learned kernels over 3 dimensions.
 
+    Formula:
+        y[o, i] = bias[o] + sum(weight[o, c, k] * x[c, stride * i + dilation * k - padding] for c in channels for k in window)
+        L_out = (L + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1
+
     Args:
         in_channels: C_in, the number of channels of the input.
         out_channels: C_out, the number of channels of the output, each computed with a kernel of its own.
@@ -419,7 +432,7 @@ class Conv3d(_Conv):
         device, dtype: the device and the dtype of the parameters.
 
     Shapes: input (N, C_in, D, H, W) or (C_in, D, H, W); output (N, C_out, D_out, H_out, W_out) or (C_out, D_out, H_out, W_out),
-    where a dimension of size L becomes ``(L + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1``. ``weight`` is
+    where a dimension of size L becomes L_out. ``weight`` is
     (C_out, C_in / groups, *kernel_size) and ``bias`` (C_out,); both are drawn uniformly within 1 /
     sqrt(C_in / groups * number of elements of a window).
 
@@ -436,7 +449,7 @@ class Conv3d(_Conv):
 
 
 class _ConvTransposeNd(_ConvNd):
-    """What transposed convolutions share."""
+    """Hold what transposed convolutions share."""
 
     def __init__(
         self,
@@ -501,7 +514,7 @@ class _ConvTransposeNd(_ConvNd):
 
 
 class _ConvTranspose(_ConvTransposeNd):
-    """A transposed convolution; subclasses name the kernel and how one number becomes a tuple."""
+    """Base class of transposed convolutions; subclasses name the kernel and how one number becomes a tuple."""
 
     _function = None
     _tuple = None
@@ -563,6 +576,8 @@ class _ConvTranspose(_ConvTransposeNd):
 class ConvTranspose1d(_ConvTranspose):
     """Apply the transpose of a convolution over 1 dimension: the map that `Conv1d` applies to gradients, not its inverse.
 
+    Formula: L_out = (L - 1) * stride - 2 * padding + dilation * (kernel_size - 1) + output_padding + 1
+
     Args:
         in_channels: C_in, the number of channels of the input.
         out_channels: C_out, the number of channels of the output.
@@ -578,7 +593,7 @@ class ConvTranspose1d(_ConvTranspose):
         device, dtype: the device and the dtype of the parameters.
 
     Shapes: input (N, C_in, L) or (C_in, L); output (N, C_out, L_out) or (C_out, L_out), where a dimension of size L becomes
-    ``(L - 1) * stride - 2 * padding + dilation * (kernel_size - 1) + output_padding + 1``. A call may give the sizes as
+    L_out. A call may give the sizes as
     ``output_size`` instead of an output_padding. ``weight`` is (C_in, C_out / groups, *kernel_size) and ``bias`` (C_out,).
 
     Errors: ValueError for channels that groups does not divide, for another padding_mode, and, when called, for an
@@ -596,6 +611,8 @@ class ConvTranspose1d(_ConvTranspose):
 class ConvTranspose2d(_ConvTranspose):
     """Apply the transpose of a convolution over 2 dimensions: the map that `Conv2d` applies to gradients, not its inverse.
 
+    Formula: L_out = (L - 1) * stride - 2 * padding + dilation * (kernel_size - 1) + output_padding + 1
+
     Args:
         in_channels: C_in, the number of channels of the input.
         out_channels: C_out, the number of channels of the output.
@@ -612,7 +629,7 @@ class ConvTranspose2d(_ConvTranspose):
         device, dtype: the device and the dtype of the parameters.
 
     Shapes: input (N, C_in, H, W) or (C_in, H, W); output (N, C_out, H_out, W_out) or (C_out, H_out, W_out), where a dimension
-    of size L becomes ``(L - 1) * stride - 2 * padding + dilation * (kernel_size - 1) + output_padding + 1``. A call may give
+    of size L becomes L_out. A call may give
     the sizes as ``output_size`` instead of an output_padding. ``weight`` is (C_in, C_out / groups, *kernel_size) and ``bias``
     (C_out,).
 
@@ -631,6 +648,8 @@ class ConvTranspose2d(_ConvTranspose):
 class ConvTranspose3d(_ConvTranspose):
     """Apply the transpose of a convolution over 3 dimensions: the map that `Conv3d` applies to gradients, not its inverse.
 
+    Formula: L_out = (L - 1) * stride - 2 * padding + dilation * (kernel_size - 1) + output_padding + 1
+
     Args:
         in_channels: C_in, the number of channels of the input.
         out_channels: C_out, the number of channels of the output.
@@ -647,7 +666,7 @@ class ConvTranspose3d(_ConvTranspose):
         device, dtype: the device and the dtype of the parameters.
 
     Shapes: input (N, C_in, D, H, W) or (C_in, D, H, W); output (N, C_out, D_out, H_out, W_out) or (C_out, D_out, H_out, W_out),
-    where a dimension of size L becomes ``(L - 1) * stride - 2 * padding + dilation * (kernel_size - 1) + output_padding + 1``.
+    where a dimension of size L becomes L_out.
     A call may give the sizes as ``output_size`` instead of an output_padding. ``weight`` is
     (C_in, C_out / groups, *kernel_size) and ``bias`` (C_out,).
 

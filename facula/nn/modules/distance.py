@@ -14,7 +14,9 @@ __all__ = ["PairwiseDistance", "CosineSimilarity"]
 
 
 class PairwiseDistance(Module):
-    """Compute the p-norm of ``x1 - x2 + eps`` along the last dimension.
+    """Compute the p-norm of the difference of vectors along the last dimension.
+
+    Formula: d = norm(x1 - x2 + eps, p)
 
     Args:
         p: the power of the norm, which may be negative.
@@ -45,7 +47,9 @@ class PairwiseDistance(Module):
 
 
 class CosineSimilarity(Module):
-    """Compute the cosine of the angle between vectors: ``x1 . x2 / max(|x1| * |x2|, eps)``.
+    """Compute the cosine of the angle between vectors.
+
+    Formula: c = x1 @ x2 / max(norm(x1) * norm(x2), eps)
 
     Args:
         dim: the dimension along which the vectors lie.

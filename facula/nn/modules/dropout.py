@@ -16,7 +16,7 @@ __all__ = ["Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "AlphaDropout", "Fe
 
 
 class _DropoutNd(Module):
-    """What all dropout layers share.
+    """Base class of all dropout layers.
 
     Args:
         p: probability of an element (or channel) to be dropped, in [0, 1].

@@ -1,4 +1,4 @@
-"""Instance normalisation layers: each channel of each sample is normalised over its positions."""
+"""Instance normalization layers: each channel of each sample is normalized over its positions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = [
 
 
 class _InstanceNorm(_NormBase):
-    """What the instance normalisation layers share.
+    """Base class of the instance normalization layers.
 
     Args:
         num_features: number of channels C.
@@ -107,6 +107,8 @@ class _InstanceNorm(_NormBase):
 class InstanceNorm1d(_InstanceNorm):
     """Normalize each channel of each sample to mean 0 and variance 1 over its positions (Ulyanov et al. 2016).
 
+    Formula: y = (x - mean) / sqrt(var + eps) * weight + bias
+
     Args:
         num_features: C, the number of channels.
         eps: a number added to the variance.
@@ -131,6 +133,8 @@ class InstanceNorm1d(_InstanceNorm):
 
 class InstanceNorm2d(_InstanceNorm):
     """Normalize each channel of each sample to mean 0 and variance 1 over its positions (Ulyanov et al. 2016).
+
+    Formula: y = (x - mean) / sqrt(var + eps) * weight + bias
 
     Args:
         num_features: C, the number of channels.
@@ -157,6 +161,8 @@ class InstanceNorm2d(_InstanceNorm):
 
 class InstanceNorm3d(_InstanceNorm):
     """Normalize each channel of each sample to mean 0 and variance 1 over its positions (Ulyanov et al. 2016).
+
+    Formula: y = (x - mean) / sqrt(var + eps) * weight + bias
 
     Args:
         num_features: C, the number of channels.

@@ -13,7 +13,7 @@ __all__ = ["LazyModuleMixin"]
 
 
 class LazyModuleMixin:
-    """What makes a module wait for its first input before its parameters have shapes; it stands before the Module class
+    """Make a module wait for its first input before its parameters have shapes; it stands before the Module class
     among the bases.
 
     A subclass registers `UninitializedParameter` and `UninitializedBuffer` objects in its constructor and defines
@@ -46,7 +46,7 @@ class LazyModuleMixin:
         self._initialize_hook = self.register_forward_pre_hook(self._infer_parameters, with_kwargs=True)
 
     def _save_to_state_dict(self, destination, prefix, keep_vars) -> None:
-        # Uninitialised entries are saved as they are: they have no values to detach.
+        # Uninitialized entries are saved as they are: they have no values to detach.
         for name, param in self._parameters.items():
             if param is not None:
                 destination[prefix + name] = param if is_lazy(param) or keep_vars else param.detach()
@@ -57,7 +57,7 @@ class LazyModuleMixin:
     def _lazy_load_hook(
         self, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
     ) -> None:
-        """Take the shapes of uninitialised entries from the state dict that is being loaded."""
+        """Take the shapes of uninitialized entries from the state dict that is being loaded."""
         for name, param in (*self._parameters.items(), *self._buffers.items()):
             value = state_dict.get(prefix + name)
             if param is not None and value is not None and is_lazy(param) and not is_lazy(value):
@@ -96,7 +96,7 @@ class LazyModuleMixin:
         module.initialize_parameters(*args, **(kwargs or {}))
         if module.has_uninitialized_params():
             raise RuntimeError(
-                f"{self._get_name()}: some parameters are uninitialised after initialize_parameters, got "
+                f"{self._get_name()}: some parameters are uninitialized after initialize_parameters, got "
                 f"{module!r}"
             )
         module._initialize_hook.remove()

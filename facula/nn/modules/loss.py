@@ -55,7 +55,7 @@ __all__ = [
 
 
 class _Loss(Module):
-    """A loss with a reduction: 'mean', 'sum' or 'none'; ``size_average`` and ``reduce`` are its older
+    """Base class of losses with a reduction: 'mean', 'sum' or 'none'; ``size_average`` and ``reduce`` are its older
     flags.
     """
 
@@ -67,7 +67,7 @@ class _Loss(Module):
 
 
 class _WeightedLoss(_Loss):
-    """A loss with a weight tensor, kept as a buffer."""
+    """Base class of losses with a weight tensor, which is a buffer."""
 
     def __init__(self, weight: Tensor | None = None, size_average: bool | None = None, reduce: bool | None = None,
                  reduction: str = "mean") -> None:  # fmt: skip
@@ -80,7 +80,9 @@ class _WeightedLoss(_Loss):
 
 
 class L1Loss(_Loss):
-    """Compute the absolute difference ``|input - target|``.
+    """Compute the absolute difference.
+
+    Formula: loss = abs(input - target)
 
     Args:
         reduction: 'mean' over the elements, 'sum', or 'none' for the loss of each.
@@ -101,7 +103,9 @@ class L1Loss(_Loss):
 
 
 class MSELoss(_Loss):
-    """Compute the squared difference ``(input - target) ** 2``.
+    """Compute the squared difference.
+
+    Formula: loss = (input - target) ** 2
 
     Args:
         reduction: 'mean' over the elements, 'sum', or 'none' for the loss of each.
@@ -124,8 +128,11 @@ class MSELoss(_Loss):
 
 
 class SmoothL1Loss(_Loss):
-    """Compute ``0.5 * d ** 2 / beta`` where ``d = |input - target|`` is below beta, ``d - 0.5 * beta`` elsewhere
-    (Girshick 2015).
+    """Compute the squared difference where it is small, the absolute one elsewhere (Girshick 2015).
+
+    Formula:
+        d = abs(input - target)
+        loss = d ** 2 / (2 * beta) if d < beta else d - beta / 2
 
     It punishes outliers less than `MSELoss`.
 
@@ -154,8 +161,11 @@ class SmoothL1Loss(_Loss):
 
 
 class HuberLoss(_Loss):
-    """Compute ``0.5 * d ** 2`` where ``d = |input - target|`` is below delta, ``delta * (d - 0.5 * delta)`` elsewhere
-    (Huber 1964).
+    """Compute the squared difference where it is small, the absolute one elsewhere (Huber 1964).
+
+    Formula:
+        d = abs(input - target)
+        loss = d ** 2 / 2 if d < delta else delta * (d - delta / 2)
 
     It is delta times the `SmoothL1Loss` with that beta.
 
@@ -185,8 +195,9 @@ class HuberLoss(_Loss):
 
 
 class KLDivLoss(_Loss):
-    """Compute the Kullback-Leibler divergence, ``target * (log(target) - input)``, of the target from a distribution whose
-    logarithm is the input.
+    """Compute the Kullback-Leibler divergence of the target from a distribution whose logarithm is the input.
+
+    Formula: loss = target * (log(target) - input)
 
     Args:
         reduction: 'batchmean', which is the divergence: the sum divided by the size of the batch; 'mean' over the
@@ -220,7 +231,11 @@ class KLDivLoss(_Loss):
 
 
 class PoissonNLLLoss(_Loss):
-    """Compute the negative log-likelihood of counts under Poisson distributions: ``exp(input) - target * input``.
+    """Compute the negative log-likelihood of counts under Poisson distributions.
+
+    Formula:
+        loss = exp(input) - target * input
+        loss = input - target * log(input + eps)  # log_input=False
 
     For rates it is ``input - target * log(input + eps)``; ``log(target!)`` is left out.
 
@@ -267,8 +282,9 @@ class PoissonNLLLoss(_Loss):
 
 
 class GaussianNLLLoss(_Loss):
-    """Compute the negative log-likelihood of the target under normal distributions whose mean is the input:
-    ``0.5 * (log(max(var, eps)) + (input - target) ** 2 / max(var, eps))``.
+    """Compute the negative log-likelihood of the target under normal distributions whose mean is the input.
+
+    Formula: loss = (log(max(var, eps)) + (input - target) ** 2 / max(var, eps)) / 2
 
     Args:
         full: if True, add ``0.5 * log(2 * pi)``.
@@ -299,7 +315,9 @@ class GaussianNLLLoss(_Loss):
 
 
 class HingeEmbeddingLoss(_Loss):
-    """Compute the input, a distance, where the target is 1, and ``max(0, margin - input)`` where it is -1.
+    """Compute a distance where the target is 1, and what it lacks to the margin where the target is -1.
+
+    Formula: loss = input if target == 1 else max(0, margin - input)  # target is 1 or -1
 
     Like things shall be near, others at least margin apart.
 
@@ -328,7 +346,11 @@ class HingeEmbeddingLoss(_Loss):
 
 
 class CosineEmbeddingLoss(_Loss):
-    """Compute ``1 - cos`` of the angle between two vectors where the target is 1, ``max(0, cos - margin)`` where it is -1.
+    """Compute a loss of the cosine of two vectors, which should be 1 where the target is 1, and at most margin where it is -1.
+
+    Formula:
+        c = input1 @ input2 / (norm(input1) * norm(input2))
+        loss = 1 - c if target == 1 else max(0, c - margin)  # target is 1 or -1
 
     Args:
         margin: the cosine below which unlike vectors have no loss, in [-1, 1].
@@ -357,8 +379,9 @@ class CosineEmbeddingLoss(_Loss):
 
 
 class MarginRankingLoss(_Loss):
-    """Compute ``max(0, -target * (input1 - input2) + margin)``: for target 1 the first shall be greater by margin, for -1 the
-    second.
+    """Compute a loss of the order of two inputs: for target 1 the first shall be greater by margin, for -1 the second.
+
+    Formula: loss = max(0, -target * (input1 - input2) + margin)
 
     Args:
         margin: the difference beyond which a pair has no loss.
@@ -385,7 +408,9 @@ class MarginRankingLoss(_Loss):
 
 
 class TripletMarginLoss(_Loss):
-    """Compute ``max(0, d(anchor, positive) - d(anchor, negative) + margin)`` with the p-norm of the difference as distance d.
+    """Compute a loss of distances: the positive shall be nearer to the anchor, by margin, than the negative.
+
+    Formula: loss = max(0, norm(anchor - positive, p) - norm(anchor - negative, p) + margin)
 
     What belongs to the anchor shall be nearer to it, by margin, than what does not.
 
@@ -444,7 +469,9 @@ class TripletMarginLoss(_Loss):
 
 
 class TripletMarginWithDistanceLoss(_Loss):
-    """Compute ``max(0, d(anchor, positive) - d(anchor, negative) + margin)`` with any distance d.
+    """Compute `TripletMarginLoss` with any distance d.
+
+    Formula: loss = max(0, d(anchor, positive) - d(anchor, negative) + margin)
 
     Args:
         distance_function: a function of two tensors (N, ...) that returns the distances (N,). Default: the Euclidean distance.
@@ -491,8 +518,9 @@ class TripletMarginWithDistanceLoss(_Loss):
 
 
 class NLLLoss(_WeightedLoss):
-    """Compute minus the log-probability of the target class: ``-weight[target] * input[target]``. With `LogSoftmax` before it,
-    it is `CrossEntropyLoss`.
+    """Compute minus the log-probability of the target class. With `LogSoftmax` before it, it is `CrossEntropyLoss`.
+
+    Formula: loss = -weight[target] * input[target]
 
     Args:
         weight: (C,), a factor for each class; 'mean' then divides by the sum of the factors of the targets.
@@ -559,7 +587,9 @@ class NLLLoss2d(NLLLoss):
 
 
 class CrossEntropyLoss(_WeightedLoss):
-    """Compute the negative log-likelihood of the target under ``softmax(input)``: what a classifier minimizes.
+    """Compute the negative log-likelihood of the target under the softmax of the input: what a classifier minimizes.
+
+    Formula: loss = -weight[target] * log(exp(input[target]) / sum(exp(input[c]) for c in classes))
 
     Args:
         weight: (C,), a factor for each class; 'mean' then divides by the sum of the factors of the targets.
@@ -607,8 +637,9 @@ class CrossEntropyLoss(_WeightedLoss):
 
 
 class BCELoss(_WeightedLoss):
-    """Compute the binary cross entropy ``-(target * log(input) + (1 - target) * log(1 - input))``, with logarithms of at least
-    -100.
+    """Compute the binary cross entropy, with logarithms of at least -100.
+
+    Formula: loss = -weight * (target * log(input) + (1 - target) * log(1 - input))
 
     For what comes before a sigmoid, `BCEWithLogitsLoss` is more exact.
 
@@ -633,7 +664,11 @@ class BCELoss(_WeightedLoss):
 
 
 class BCEWithLogitsLoss(_Loss):
-    """Compute the binary cross entropy of ``sigmoid(input)`` without overflow for large numbers.
+    """Compute the binary cross entropy of the sigmoid of the input without overflow for large numbers.
+
+    Formula:
+        p = sigmoid(input)
+        loss = -weight * (pos_weight * target * log(p) + (1 - target) * log(1 - p))
 
     Args:
         weight: factors that broadcast to the input.
@@ -665,8 +700,9 @@ class BCEWithLogitsLoss(_Loss):
 
 
 class MultiLabelMarginLoss(_Loss):
-    """Compute a margin between all target classes and all others: the sum of ``max(0, 1 - (x[j] - x[i])) / C`` over the target
-    classes j and the other classes i.
+    """Compute a margin between all target classes and all others.
+
+    Formula: loss = sum(max(0, 1 - (input[j] - input[i])) for j in targets for i in others) / C
 
     Args:
         reduction: 'mean' over the samples, 'sum', or 'none' for the loss of each.
@@ -688,7 +724,9 @@ class MultiLabelMarginLoss(_Loss):
 
 
 class SoftMarginLoss(_Loss):
-    """Compute ``log(1 + exp(-target * input))`` for targets of -1 and 1: a logistic loss.
+    """Compute a logistic loss for targets of -1 and 1.
+
+    Formula: loss = log(1 + exp(-target * input))
 
     Args:
         reduction: 'mean' over the elements, 'sum', or 'none' for the loss of each.
@@ -709,8 +747,11 @@ class SoftMarginLoss(_Loss):
 
 
 class MultiLabelSoftMarginLoss(_WeightedLoss):
-    """Compute the mean over the classes of ``-(target * log(sigmoid(x)) + (1 - target) * log(1 - sigmoid(x)))``, where each
-    class is a question of its own.
+    """Compute the mean over the classes of a binary cross entropy, where each class is a question of its own.
+
+    Formula:
+        p = sigmoid(input)
+        loss = -sum(target[c] * log(p[c]) + (1 - target[c]) * log(1 - p[c]) for c in classes) / C
 
     Args:
         weight: (C,), a factor for each class.
@@ -732,8 +773,9 @@ class MultiLabelSoftMarginLoss(_WeightedLoss):
 
 
 class MultiMarginLoss(_WeightedLoss):
-    """Compute the sum of ``max(0, margin - x[target] + x[i]) ** p / C`` over the other classes i, times the weight of the
-    target class.
+    """Compute a margin between the score of the target class and those of the others.
+
+    Formula: loss = weight[target] * sum(max(0, margin - input[target] + input[i]) ** p for i in others) / C
 
     Args:
         p: the power, 1 or 2.
@@ -780,6 +822,8 @@ class MultiMarginLoss(_WeightedLoss):
 
 class CTCLoss(_Loss):
     """Compute the loss of connectionist temporal classification (Graves et al. 2006).
+
+    Formula: loss = -log(sum(prod(p[t, path[t]] for t in times) for path in paths))  # paths that say the target
 
     It is minus the log-probability that the target is said, summed over all ways to spread the target over the time steps, with
     blanks between.

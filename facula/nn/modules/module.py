@@ -153,8 +153,8 @@ def register_module_forward_hook(hook: Callable[..., Any], *, with_kwargs: bool 
 
     Args:
         hook: ``hook(module, args, output)``; a result that is not None replaces the output.
-        with_kwargs: whether it is called as ``hook(module, args, kwargs, output)``.
-        always_call: whether it is called also where forward fails, with None for the output.
+        with_kwargs: if True, call it as ``hook(module, args, kwargs, output)``.
+        always_call: if True, call it also where forward fails, with None for the output.
 
     Returns: a handle, whose ``remove()`` ends it.
 
@@ -250,7 +250,7 @@ def _set_global_backward_kind(full: bool) -> None:
 
 
 class _WrappedHook:
-    """A load_state_dict pre-hook, with its module as first argument when asked for."""
+    """Call a load_state_dict pre-hook, with its module as first argument where that is wanted."""
 
     def __init__(self, hook, module=None) -> None:
         self.hook = hook
@@ -292,6 +292,29 @@ class _IncompatibleKeys(namedtuple("IncompatibleKeys", ["missing_keys", "unexpec
         return super().__repr__()
 
     __str__ = __repr__
+
+
+def _common_prefix(longer, shorter):
+    """Return the prefix that all of `longer` have before the names of `shorter`, such as "module.", or ""."""
+    prefix = min((key[: -len(name)] for key in longer[:1] for name in shorter if key.endswith("." + name)), key=len, default="")
+    return prefix if prefix and all(key.startswith(prefix) for key in longer) else ""
+
+
+def _remedy(missing, unexpected) -> str:
+    """Return what to do about keys that do not fit, or "" where no reason is found."""
+    if prefix := _common_prefix(unexpected, missing):
+        return (
+            f"The entries have the prefix {prefix!r} before the module's names, as those of a wrapper (DataParallel, "
+            f"DistributedDataParallel, compile) have. Remove it: "
+            f"load_state_dict({{k.removeprefix({prefix!r}): v for k, v in state_dict.items()}})"
+        )
+    if prefix := _common_prefix(missing, unexpected):
+        return (
+            f"The module's names have the prefix {prefix!r} before those of the entries, as in a wrapper. Load them into the "
+            f"module within: model.get_submodule({prefix.rstrip('.')!r}).load_state_dict(state_dict)"
+        )
+    near = [(key, meant) for key in unexpected[:100] if (meant := _C._near_name(key, missing))]
+    return "Did you mean: " + ", ".join(f"{meant!r} for {key!r}" for key, meant in near[:5]) + "?" if near else ""
 
 
 def _swap_in(param, value, assign: bool) -> None:
@@ -507,7 +530,7 @@ class Module:
                 f"{method}: {type(self).__name__} must call super().__init__() first, got {name!r}"
             )
         if not isinstance(name, str):
-            raise TypeError(f"{method}: {_NAMED[method]} name should be a string. Got {type(name).__name__}")
+            raise TypeError(f"{method}: {_NAMED[method]} name must be a string, got {type(name).__name__}")
         if "." in name:
             raise KeyError(f'{method}: name must not contain ".", got {name!r}')
         if name == "":
@@ -518,12 +541,12 @@ class Module:
             )
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
-        """Add a tensor that is part of the module's state, but not learned, like the running mean of batch normalisation.
+        """Add a tensor that is part of the module's state, but not learned, like the running mean of batch normalization.
 
         Args:
             name: the attribute under which it is found.
             tensor: the values, or None: then the name exists and is left out of the state dict.
-            persistent: whether it is part of the state dict.
+            persistent: if True, it is part of the state dict.
 
         Errors: TypeError for what is no tensor, KeyError for a name that exists, is empty or has a dot, AttributeError
         before ``super().__init__()``.
@@ -792,8 +815,8 @@ class Module:
 
         Args:
             hook: ``hook(module, args)``; a result that is not None replaces the arguments.
-            prepend: whether it comes before the hooks registered earlier.
-            with_kwargs: whether it is called as ``hook(module, args, kwargs)`` and returns None or (args, kwargs).
+            prepend: if True, call it before the hooks registered earlier.
+            with_kwargs: if True, call it as ``hook(module, args, kwargs)``; it returns None or (args, kwargs).
 
         Returns: a handle, whose ``remove()`` ends it.
 
@@ -813,9 +836,9 @@ class Module:
 
         Args:
             hook: ``hook(module, args, output)``; a result that is not None replaces the output.
-            prepend: whether it comes before the hooks registered earlier.
-            with_kwargs: whether it is called as ``hook(module, args, kwargs, output)``.
-            always_call: whether it is called also where forward fails, with None for the output.
+            prepend: if True, call it before the hooks registered earlier.
+            with_kwargs: if True, call it as ``hook(module, args, kwargs, output)``.
+            always_call: if True, call it also where forward fails, with None for the output.
 
         Returns: a handle, whose ``remove()`` ends it.
 
@@ -840,7 +863,7 @@ class Module:
 
         Args:
             hook: ``hook(module, grad_output)``; a tuple with an entry for each output replaces grad_output.
-            prepend: whether it comes before the hooks registered earlier.
+            prepend: if True, call it before the hooks registered earlier.
 
         Returns: a handle, whose ``remove()`` ends it.
 
@@ -860,7 +883,7 @@ class Module:
         Args:
             hook: ``hook(module, grad_input, grad_output)``; a tuple with an entry for each positional argument replaces
                 grad_input.
-            prepend: whether it comes before the hooks registered earlier.
+            prepend: if True, call it before the hooks registered earlier.
 
         Returns: a handle, whose ``remove()`` ends it.
 
@@ -1192,7 +1215,7 @@ class Module:
             args: destination, prefix and keep_vars by position; a warning asks for keywords.
             destination: the dict to fill. Default: a new OrderedDict, with versions of the classes in ``_metadata``.
             prefix: put before every name.
-            keep_vars: whether the tensors themselves are given, which record gradients, or detached ones.
+            keep_vars: if True, return the tensors themselves, which record gradients, otherwise detached ones.
 
         Returns: destination.
 
@@ -1241,7 +1264,7 @@ class Module:
         Args:
             state_dict: all entries; only those that begin with ``prefix`` are looked at.
             local_metadata: ``version`` of the saved entries and ``assign_to_params_buffers``.
-            strict: whether to report missing and unexpected keys.
+            strict: if True, report missing and unexpected keys.
         """
         for hook in list(self._load_state_dict_pre_hooks.values()):
             hook(state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
@@ -1315,8 +1338,8 @@ class Module:
 
         Args:
             state_dict: dotted names to tensors.
-            strict: whether missing and unknown names are errors.
-            assign: whether the given tensors themselves are put into the module; then they keep their dtype and device.
+            strict: if True, raise an error for missing and unknown names.
+            assign: if True, put the given tensors themselves into the module, with their dtype and device.
 
         Returns: a named tuple (missing_keys, unexpected_keys).
 
@@ -1330,7 +1353,7 @@ class Module:
         [2.0]
         """
         if not isinstance(state_dict, Mapping):
-            raise TypeError(f"load_state_dict: Expected state_dict to be dict-like, got {type(state_dict).__name__}")
+            raise TypeError(f"load_state_dict: expected a mapping of names to tensors, got {type(state_dict).__name__}")
         missing_keys: list[str] = []
         unexpected_keys: list[str] = []
         error_msgs: list[str] = []
@@ -1367,6 +1390,8 @@ class Module:
             error_msgs.insert(0, "Unexpected key(s) in state_dict: " + ", ".join(f'"{k}"' for k in unexpected_keys))
         if strict and missing_keys:
             error_msgs.insert(0, "Missing key(s) in state_dict: " + ", ".join(f'"{k}"' for k in missing_keys))
+        if strict and missing_keys and unexpected_keys and (remedy := _remedy(missing_keys, unexpected_keys)):
+            error_msgs.append(remedy)
         if error_msgs:
             lines = "".join(f"\n    {message}" for message in error_msgs)
             raise RuntimeError(f"load_state_dict: the entries do not fit {type(self).__name__}:{lines}")
@@ -1407,7 +1432,7 @@ class Module:
         Args:
             target: the dotted name.
             module: what comes there.
-            strict: whether the name must exist; otherwise only its parent must.
+            strict: if True, the name must exist, otherwise only its parent.
 
         Errors: ValueError for an empty name and for what is no Module, AttributeError where the parent, or with strict
         the name, does not exist or is no Module.
@@ -1490,7 +1515,7 @@ class Module:
         """Yield all parameters, each once: what an optimizer is given.
 
         Args:
-            recurse: whether those of submodules are among them.
+            recurse: if True, include those of submodules.
 
         Returns: an iterator.
 
@@ -1507,8 +1532,8 @@ class Module:
 
         Args:
             prefix: put before every name, with a dot.
-            recurse: whether those of submodules are among them.
-            remove_duplicate: whether a shared parameter comes once, under its first name.
+            recurse: if True, include those of submodules.
+            remove_duplicate: if True, yield a shared parameter once, under its first name.
 
         Returns: an iterator of (name, parameter).
 
@@ -1522,7 +1547,7 @@ class Module:
         """Yield all buffers, each once.
 
         Args:
-            recurse: whether those of submodules are among them.
+            recurse: if True, include those of submodules.
 
         Returns: an iterator.
 
@@ -1538,8 +1563,8 @@ class Module:
 
         Args:
             prefix: put before every name, with a dot.
-            recurse: whether those of submodules are among them.
-            remove_duplicate: whether a shared buffer comes once, under its first name.
+            recurse: if True, include those of submodules.
+            remove_duplicate: if True, yield a shared buffer once, under its first name.
 
         Returns: an iterator of (name, buffer).
 
@@ -1577,7 +1602,7 @@ class Module:
         """Yield this module and all below it, depth first.
 
         Args:
-            remove_duplicate: whether a shared module comes once.
+            remove_duplicate: if True, yield a shared module once.
 
         Returns: an iterator.
 
@@ -1595,7 +1620,7 @@ class Module:
         Args:
             memo: a set of modules to leave out, which is added to.
             prefix: the name of this module.
-            remove_duplicate: whether a shared module comes once, under its first name.
+            remove_duplicate: if True, yield a shared module once, under its first name.
 
         Returns: an iterator of (name, module).
 
@@ -1638,7 +1663,7 @@ class Module:
     # Modes, gradients, devices and dtypes.
 
     def train(self, mode: bool = True) -> Self:
-        """Set ``training`` of this module and all below it: dropout, batch normalisation and some others do in training
+        """Set ``training`` of this module and all below it: dropout, batch normalization and some others do in training
         what they do not in evaluation.
 
         Args:
@@ -1674,7 +1699,7 @@ class Module:
         """Say of all parameters whether gradients are recorded.
 
         Args:
-            requires_grad: whether they are; False freezes the module.
+            requires_grad: if False, record no gradients, which freezes the module.
 
         Returns: the module.
 
@@ -1690,7 +1715,7 @@ class Module:
         """Forget the gradients of all parameters.
 
         Args:
-            set_to_none: whether they become None, which saves memory, or zeros in place.
+            set_to_none: if True, set them to None, which saves memory, otherwise to zeros in place.
 
         >>> layer = nn.Linear(2, 1)
         >>> layer(torch.ones(2)).backward()
@@ -1778,7 +1803,7 @@ class Module:
 
         Args:
             device: where.
-            recurse: whether submodules are concerned.
+            recurse: if True, change submodules, too.
 
         Returns: the module.
 

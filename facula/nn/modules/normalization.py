@@ -1,4 +1,4 @@
-"""Layer, group, root-mean-square and local response normalisation."""
+"""Layer, group, root-mean-square and local response normalization."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _layer_norm = _C.layer_norm
 
 
 class _OverChannels(Module):
-    """What LocalResponseNorm and CrossMapLRN2d share: a window of channels."""
+    """Base class of LocalResponseNorm and CrossMapLRN2d: a window of channels."""
 
     size: int
     alpha: float
@@ -45,8 +45,10 @@ class _OverChannels(Module):
 
 
 class LocalResponseNorm(_OverChannels):
-    """Divide each element by ``(k + alpha * s) ** beta``, where s is the mean of the squares at its position over size
-    neighboring channels (Krizhevsky et al. 2012).
+    """Divide each element by a power of the mean of the squares at its position over size neighboring channels (Krizhevsky et
+    al. 2012).
+
+    Formula: y[c] = x[c] / (k + alpha * sum(x[i] ** 2 for i in window) / size) ** beta
 
     Args:
         size: the size of the window of channels; beyond the first and the last there are zeros.
@@ -112,8 +114,9 @@ class CrossMapLRN2d(_OverChannels):
 
 
 class LayerNorm(Module):
-    """Normalize the last dimensions of each sample (Ba et al. 2016): ``(x - mean) / sqrt(var + eps) * weight + bias``, with
-    their mean and biased variance.
+    """Normalize the last dimensions of each sample with their mean and biased variance (Ba et al. 2016).
+
+    Formula: y = (x - mean) / sqrt(var + eps) * weight + bias
 
     Args:
         normalized_shape: the sizes of those dimensions; a number for the last one.
@@ -184,6 +187,8 @@ class LayerNorm(Module):
 
 class GroupNorm(Module):
     """Normalize groups of channels of each sample (Wu, He 2018).
+
+    Formula: y = (x - mean) / sqrt(var + eps) * weight + bias
 
     Each group gets mean 0 and variance 1 over its channels and positions; then each channel is scaled and shifted.
 
@@ -259,8 +264,9 @@ class GroupNorm(Module):
 
 
 class RMSNorm(Module):
-    """Divide by the root mean square of the last dimensions of each sample (Zhang, Sennrich 2019):
-    ``x / sqrt(mean(x ** 2) + eps) * weight``.
+    """Divide by the root mean square of the last dimensions of each sample (Zhang, Sennrich 2019).
+
+    Formula: y = x / sqrt(mean(x ** 2) + eps) * weight
 
     Args:
         normalized_shape: the sizes of those dimensions; a number for the last one.

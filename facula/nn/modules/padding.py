@@ -32,7 +32,7 @@ __all__ = [
 
 
 class _PadNd(Module):
-    """What all padding layers share.
+    """Base class of all padding layers.
 
     Args:
         padding: one number for all ends, or (before, after) of the last dimension, then of the last but one,
@@ -111,7 +111,7 @@ class ConstantPad1d(_ConstantPadNd):
 
     Shapes: input (N, C, L) or (C, L); output the same, each padded dimension longer by the sum of its two numbers.
 
-    Errors: RuntimeError, when called, for a result without elements in a dimension.
+    Errors: RuntimeError, when called, for a result with a negative size, and for fewer dimensions than are padded.
 
     >>> nn.ConstantPad1d(2, 0.5)(torch.randn(1, 1, 4)).shape
     torch.Size([1, 1, 8])
@@ -130,7 +130,7 @@ class ConstantPad2d(_ConstantPadNd):
 
     Shapes: input (N, C, H, W) or (C, H, W); output the same, each padded dimension longer by the sum of its two numbers.
 
-    Errors: RuntimeError, when called, for a result without elements in a dimension.
+    Errors: RuntimeError, when called, for a result with a negative size, and for fewer dimensions than are padded.
 
     >>> nn.ConstantPad2d(2, 0.5)(torch.randn(1, 1, 4, 4)).shape
     torch.Size([1, 1, 8, 8])
@@ -149,7 +149,7 @@ class ConstantPad3d(_ConstantPadNd):
 
     Shapes: input (N, C, D, H, W) or (C, D, H, W); output the same, each padded dimension longer by the sum of its two numbers.
 
-    Errors: RuntimeError, when called, for a result without elements in a dimension.
+    Errors: RuntimeError, when called, for a result with a negative size, and for fewer dimensions than are padded.
 
     >>> nn.ConstantPad3d(2, 0.5)(torch.randn(1, 1, 4, 4, 4)).shape
     torch.Size([1, 1, 8, 8, 8])
@@ -224,7 +224,8 @@ class ReplicationPad1d(_ReplicationPadNd):
 
     Shapes: input (N, C, L) or (C, L); output the same, each padded dimension longer by the sum of its two numbers.
 
-    Errors: RuntimeError, when called, for a result without elements in a dimension.
+    Errors: RuntimeError, when called, for a result without elements in a dimension; NotImplementedError for another number of
+    dimensions.
 
     >>> nn.ReplicationPad1d(2)(torch.randn(1, 1, 4)).shape
     torch.Size([1, 1, 8])
@@ -242,7 +243,8 @@ class ReplicationPad2d(_ReplicationPadNd):
 
     Shapes: input (N, C, H, W) or (C, H, W); output the same, each padded dimension longer by the sum of its two numbers.
 
-    Errors: RuntimeError, when called, for a result without elements in a dimension.
+    Errors: RuntimeError, when called, for a result without elements in a dimension; NotImplementedError for another number of
+    dimensions.
 
     >>> nn.ReplicationPad2d(2)(torch.randn(1, 1, 4, 4)).shape
     torch.Size([1, 1, 8, 8])
@@ -260,7 +262,8 @@ class ReplicationPad3d(_ReplicationPadNd):
 
     Shapes: input (N, C, D, H, W) or (C, D, H, W); output the same, each padded dimension longer by the sum of its two numbers.
 
-    Errors: RuntimeError, when called, for a result without elements in a dimension.
+    Errors: RuntimeError, when called, for a result without elements in a dimension; NotImplementedError for another number of
+    dimensions.
 
     >>> nn.ReplicationPad3d(2)(torch.randn(1, 1, 4, 4, 4)).shape
     torch.Size([1, 1, 8, 8, 8])
@@ -278,7 +281,8 @@ class CircularPad1d(_CircularPadNd):
 
     Shapes: input (N, C, L) or (C, L); output the same, each padded dimension longer by the sum of its two numbers.
 
-    Errors: RuntimeError, when called, for a result without elements in a dimension, and for numbers larger than the dimension.
+    Errors: RuntimeError, when called, for a result without elements in a dimension, and for numbers larger than the dimension;
+    ValueError for another number of dimensions.
 
     >>> nn.CircularPad1d(2)(torch.randn(1, 1, 4)).shape
     torch.Size([1, 1, 8])
@@ -296,7 +300,8 @@ class CircularPad2d(_CircularPadNd):
 
     Shapes: input (N, C, H, W) or (C, H, W); output the same, each padded dimension longer by the sum of its two numbers.
 
-    Errors: RuntimeError, when called, for a result without elements in a dimension, and for numbers larger than the dimension.
+    Errors: RuntimeError, when called, for a result without elements in a dimension, and for numbers larger than the dimension;
+    ValueError for another number of dimensions.
 
     >>> nn.CircularPad2d(2)(torch.randn(1, 1, 4, 4)).shape
     torch.Size([1, 1, 8, 8])
@@ -314,7 +319,8 @@ class CircularPad3d(_CircularPadNd):
 
     Shapes: input (N, C, D, H, W) or (C, D, H, W); output the same, each padded dimension longer by the sum of its two numbers.
 
-    Errors: RuntimeError, when called, for a result without elements in a dimension, and for numbers larger than the dimension.
+    Errors: RuntimeError, when called, for a result without elements in a dimension, and for numbers larger than the dimension;
+    ValueError for another number of dimensions.
 
     >>> nn.CircularPad3d(2)(torch.randn(1, 1, 4, 4, 4)).shape
     torch.Size([1, 1, 8, 8, 8])
@@ -332,7 +338,7 @@ class ZeroPad1d(ConstantPad1d):
 
     Shapes: input (N, C, L) or (C, L); output the same, each padded dimension longer by the sum of its two numbers.
 
-    Errors: RuntimeError, when called, for a result without elements in a dimension.
+    Errors: RuntimeError, when called, for a result with a negative size, and for fewer dimensions than are padded.
 
     >>> nn.ZeroPad1d(2)(torch.randn(1, 1, 4)).shape
     torch.Size([1, 1, 8])
@@ -354,7 +360,7 @@ class ZeroPad2d(ConstantPad2d):
 
     Shapes: input (N, C, H, W) or (C, H, W); output the same, each padded dimension longer by the sum of its two numbers.
 
-    Errors: RuntimeError, when called, for a result without elements in a dimension.
+    Errors: RuntimeError, when called, for a result with a negative size, and for fewer dimensions than are padded.
 
     >>> nn.ZeroPad2d(2)(torch.randn(1, 1, 4, 4)).shape
     torch.Size([1, 1, 8, 8])
@@ -376,7 +382,7 @@ class ZeroPad3d(ConstantPad3d):
 
     Shapes: input (N, C, D, H, W) or (C, D, H, W); output the same, each padded dimension longer by the sum of its two numbers.
 
-    Errors: RuntimeError, when called, for a result without elements in a dimension.
+    Errors: RuntimeError, when called, for a result with a negative size, and for fewer dimensions than are padded.
 
     >>> nn.ZeroPad3d(2)(torch.randn(1, 1, 4, 4, 4)).shape
     torch.Size([1, 1, 8, 8, 8])

@@ -96,6 +96,8 @@ class _MaxPoolNd(Module):
 class MaxPool1d(_MaxPoolNd):
     """Compute the maximum of each window over the last dimension.
 
+    Formula: L_out = (L + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1
+
     Args:
         kernel_size: the size of the window.
         stride: the step of the window. Default: kernel_size.
@@ -105,7 +107,7 @@ class MaxPool1d(_MaxPoolNd):
         ceil_mode: if True, round sizes up, so that a last window may reach beyond the end.
 
     Shapes: input (N, C, L) or (C, L); output (N, C, L_out) or (C, L_out), where a dimension of size L becomes
-    ``(L + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1``; with return_indices a pair of such tensors.
+    L_out; with return_indices a pair of such tensors.
 
     Errors: RuntimeError, when called, for another number of dimensions, and for a padding of more than half the window.
 
@@ -120,6 +122,8 @@ class MaxPool1d(_MaxPoolNd):
 class MaxPool2d(_MaxPoolNd):
     """Compute the maximum of each window over the last 2 dimensions.
 
+    Formula: L_out = (L + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1
+
     Args:
         kernel_size: the size of the window, a number or one for each dimension.
         stride: the step of the window, a number or one for each dimension. Default: kernel_size.
@@ -129,7 +133,7 @@ class MaxPool2d(_MaxPoolNd):
         ceil_mode: if True, round sizes up, so that a last window may reach beyond the end.
 
     Shapes: input (N, C, H, W) or (C, H, W); output (N, C, H_out, W_out) or (C, H_out, W_out), where a dimension of size L
-    becomes ``(L + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1``; with return_indices a pair of such tensors.
+    becomes L_out; with return_indices a pair of such tensors.
 
     Errors: RuntimeError, when called, for another number of dimensions, and for a padding of more than half the window.
 
@@ -144,6 +148,8 @@ class MaxPool2d(_MaxPoolNd):
 class MaxPool3d(_MaxPoolNd):
     """Compute the maximum of each window over the last 3 dimensions.
 
+    Formula: L_out = (L + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1
+
     Args:
         kernel_size: the size of the window, a number or one for each dimension.
         stride: the step of the window, a number or one for each dimension. Default: kernel_size.
@@ -153,7 +159,7 @@ class MaxPool3d(_MaxPoolNd):
         ceil_mode: if True, round sizes up, so that a last window may reach beyond the end.
 
     Shapes: input (N, C, D, H, W) or (C, D, H, W); output (N, C, D_out, H_out, W_out) or (C, D_out, H_out, W_out), where a
-    dimension of size L becomes ``(L + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1``; with return_indices a
+    dimension of size L becomes L_out; with return_indices a
     pair of such tensors.
 
     Errors: RuntimeError, when called, for another number of dimensions, and for a padding of more than half the window.
@@ -259,7 +265,7 @@ class MaxUnpool3d(_MaxUnpoolNd):
 
 
 class _AvgPoolNd(Module):
-    """What the average pooling layers share."""
+    """Base class of the average pooling layers."""
 
     __constants__: ClassVar[list[str]] = ["kernel_size", "stride", "padding", "ceil_mode", "count_include_pad"]
 
@@ -270,6 +276,8 @@ class _AvgPoolNd(Module):
 class AvgPool1d(_AvgPoolNd):
     """Compute the average of each window over the last dimension.
 
+    Formula: L_out = (L + 2 * padding - kernel_size) // stride + 1
+
     Args:
         kernel_size: the size of the window.
         stride: the step of the window. Default: kernel_size.
@@ -278,7 +286,7 @@ class AvgPool1d(_AvgPoolNd):
         count_include_pad: if True, count the added zeros in the divisor.
 
     Shapes: input (N, C, L) or (C, L); output (N, C, L_out) or (C, L_out), where a dimension of size L becomes
-    ``(L + 2 * padding - kernel_size) // stride + 1``.
+    L_out.
 
     Errors: RuntimeError, when called, for another number of dimensions, and for a padding of more than half the window.
 
@@ -337,6 +345,8 @@ class _AvgPoolWithDivisor(_AvgPoolNd):
 class AvgPool2d(_AvgPoolWithDivisor):
     """Compute the average of each window over the last 2 dimensions.
 
+    Formula: L_out = (L + 2 * padding - kernel_size) // stride + 1
+
     Args:
         kernel_size: the size of the window, a number or one for each dimension.
         stride: the step of the window, a number or one for each dimension. Default: kernel_size.
@@ -346,7 +356,7 @@ class AvgPool2d(_AvgPoolWithDivisor):
         divisor_override: the number to divide by instead of the number of elements.
 
     Shapes: input (N, C, H, W) or (C, H, W); output (N, C, H_out, W_out) or (C, H_out, W_out), where a dimension of size L
-    becomes ``(L + 2 * padding - kernel_size) // stride + 1``.
+    becomes L_out.
 
     Errors: RuntimeError, when called, for another number of dimensions, and for a padding of more than half the window.
 
@@ -360,6 +370,8 @@ class AvgPool2d(_AvgPoolWithDivisor):
 class AvgPool3d(_AvgPoolWithDivisor):
     """Compute the average of each window over the last 3 dimensions.
 
+    Formula: L_out = (L + 2 * padding - kernel_size) // stride + 1
+
     Args:
         kernel_size: the size of the window, a number or one for each dimension.
         stride: the step of the window, a number or one for each dimension. Default: kernel_size.
@@ -369,7 +381,7 @@ class AvgPool3d(_AvgPoolWithDivisor):
         divisor_override: the number to divide by instead of the number of elements.
 
     Shapes: input (N, C, D, H, W) or (C, D, H, W); output (N, C, D_out, H_out, W_out) or (C, D_out, H_out, W_out), where a
-    dimension of size L becomes ``(L + 2 * padding - kernel_size) // stride + 1``.
+    dimension of size L becomes L_out.
 
     Errors: RuntimeError, when called, for another number of dimensions, and for a padding of more than half the window.
 
@@ -505,8 +517,11 @@ class _LPPoolNd(Module):
 
 
 class LPPool1d(_LPPoolNd):
-    """Compute ``(sum of x ** norm_type over a window) ** (1 / norm_type)`` of windows over the last dimension (power-average
-    pooling).
+    """Compute the norm of each window over the last dimension (power-average pooling).
+
+    Formula:
+        y = sum(x[k] ** norm_type for k in window) ** (1 / norm_type)
+        L_out = (L - kernel_size) // stride + 1
 
     Args:
         norm_type: the power; 1 gives sums, and large numbers come near the maximum.
@@ -515,7 +530,7 @@ class LPPool1d(_LPPoolNd):
         ceil_mode: if True, round sizes up, so that a last window may reach beyond the end.
 
     Shapes: input (N, C, L) or (C, L); output (N, C, L_out) or (C, L_out), where a dimension of size L becomes
-    ``(L - kernel_size) // stride + 1``.
+    L_out.
 
     Errors: RuntimeError, when called, for another number of dimensions.
 
@@ -527,8 +542,11 @@ class LPPool1d(_LPPoolNd):
 
 
 class LPPool2d(_LPPoolNd):
-    """Compute ``(sum of x ** norm_type over a window) ** (1 / norm_type)`` of windows over the last 2 dimensions (power-average
-    pooling).
+    """Compute the norm of each window over the last 2 dimensions (power-average pooling).
+
+    Formula:
+        y = sum(x[k] ** norm_type for k in window) ** (1 / norm_type)
+        L_out = (L - kernel_size) // stride + 1
 
     Args:
         norm_type: the power; 1 gives sums, and large numbers come near the maximum.
@@ -537,7 +555,7 @@ class LPPool2d(_LPPoolNd):
         ceil_mode: if True, round sizes up, so that a last window may reach beyond the end.
 
     Shapes: input (N, C, H, W) or (C, H, W); output (N, C, H_out, W_out) or (C, H_out, W_out), where a dimension of size L
-    becomes ``(L - kernel_size) // stride + 1``.
+    becomes L_out.
 
     Errors: RuntimeError, when called, for another number of dimensions.
 
@@ -549,8 +567,11 @@ class LPPool2d(_LPPoolNd):
 
 
 class LPPool3d(_LPPoolNd):
-    """Compute ``(sum of x ** norm_type over a window) ** (1 / norm_type)`` of windows over the last 3 dimensions (power-average
-    pooling).
+    """Compute the norm of each window over the last 3 dimensions (power-average pooling).
+
+    Formula:
+        y = sum(x[k] ** norm_type for k in window) ** (1 / norm_type)
+        L_out = (L - kernel_size) // stride + 1
 
     Args:
         norm_type: the power; 1 gives sums, and large numbers come near the maximum.
@@ -559,7 +580,7 @@ class LPPool3d(_LPPoolNd):
         ceil_mode: if True, round sizes up, so that a last window may reach beyond the end.
 
     Shapes: input (N, C, D, H, W) or (C, D, H, W); output (N, C, D_out, H_out, W_out) or (C, D_out, H_out, W_out), where a
-    dimension of size L becomes ``(L - kernel_size) // stride + 1``.
+    dimension of size L becomes L_out.
 
     Errors: RuntimeError, when called, for another number of dimensions.
 

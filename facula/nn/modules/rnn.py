@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from typing import ClassVar as ClassVar  # annotations of classes from other files look for it here
 
 import facula
+from facula import _C
 
 from .. import init
 from .._tuples import _layer_count
@@ -143,7 +144,7 @@ class RNNBase(Module):
     ) -> None:
         name = type(self).__name__
         if mode not in _GATES:
-            raise ValueError(f"{name}: mode must be one of {tuple(_GATES)}, got {mode!r}")
+            raise ValueError(f"{name}: mode must be {_C._one_of(mode, _GATES)}")
         if not isinstance(dropout, numbers.Number) or isinstance(dropout, bool) or not 0 <= dropout <= 1:
             raise ValueError(f"{name}: dropout must be a number between 0 and 1, got {dropout!r}")
         if dropout > 0 and num_layers == 1:
@@ -552,7 +553,7 @@ class RNNCell(RNNCellBase):
         torch.Size([3, 20])
         """
         if self.nonlinearity not in ("tanh", "relu"):
-            raise RuntimeError(f"RNNCell: nonlinearity must be 'tanh' or 'relu', got {self.nonlinearity!r}")
+            raise RuntimeError(f"RNNCell: nonlinearity must be {_C._one_of(self.nonlinearity, ('tanh', 'relu'))}")
         mode = "RNN_TANH" if self.nonlinearity == "tanh" else "RNN_RELU"
         if hx is None or input.dim() != 2:
             return self._step_of_any_shape(mode, input, None if hx is None else (hx, None))[0]
@@ -693,7 +694,7 @@ class RNN(RNNBase):
                  device: Device = None, dtype: facula.dtype | None = None) -> None:  # fmt: skip
         _refuse_projection("RNN", proj_size)
         if nonlinearity not in ("tanh", "relu"):
-            raise ValueError(f"RNN: Unknown nonlinearity, expected 'tanh' or 'relu', got {nonlinearity!r}")
+            raise ValueError(f"RNN: nonlinearity must be {_C._one_of(nonlinearity, ('tanh', 'relu'))}")
         mode = "RNN_" + nonlinearity.upper()
         super().__init__(
             mode, input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, 0, device, dtype

@@ -21,7 +21,7 @@ __all__ = ["Embedding", "EmbeddingBag"]
 
 
 class _EmbeddingBase(Module):
-    """What both layers share: the table, its initialisation and the padding row."""
+    """Base class of Embedding and EmbeddingBag: the table, its initialization and the padding row."""
 
     num_embeddings: int
     embedding_dim: int
@@ -182,12 +182,12 @@ class Embedding(_EmbeddingBase):
 
         Args:
             embeddings: (num_embeddings, embedding_dim): the table; shared, not copied.
-            freeze: whether the table is not learned.
+            freeze: if True, do not learn the table.
             padding_idx: a row that gets no gradient; it keeps its values.
             max_norm: rows that are used and whose norm is greater are scaled down to it, in place.
             norm_type: p of that norm.
-            scale_grad_by_freq: whether the gradient of a row is divided by how often it occurs in the batch.
-            sparse: whether the gradient of the table is a COO tensor.
+            scale_grad_by_freq: if True, divide the gradient of a row by how often it occurs in the batch.
+            sparse: if True, make the gradient of the table a COO tensor.
 
         Errors: AssertionError for a table that has not two dimensions.
 
@@ -313,13 +313,13 @@ class EmbeddingBag(_EmbeddingBase):
 
         Args:
             embeddings: (num_embeddings, embedding_dim): the table; shared, not copied.
-            freeze: whether the table is not learned.
+            freeze: if True, do not learn the table.
             max_norm: rows that are used and whose norm is greater are scaled down to it, in place.
             norm_type: p of that norm.
-            scale_grad_by_freq: whether the gradient of a row is divided by how often it occurs in the batch.
+            scale_grad_by_freq: if True, divide the gradient of a row by how often it occurs in the batch.
             mode: 'sum', 'mean' or 'max'.
-            sparse: whether the gradient of the table is a COO tensor.
-            include_last_offset: whether offsets ends with the number of indices.
+            sparse: if True, make the gradient of the table a COO tensor.
+            include_last_offset: if True, offsets ends with the number of indices.
             padding_idx: an index that is left out of the bags.
 
         Errors: AssertionError for a table that has not two dimensions.

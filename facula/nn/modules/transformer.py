@@ -10,6 +10,7 @@ import copy
 from typing import TYPE_CHECKING, ClassVar
 
 import facula
+from facula import _C
 
 from .. import functional as F
 from .. import init
@@ -51,7 +52,7 @@ def _get_activation_fn(activation):
         return _ACTIVATIONS[activation]
     except (KeyError, TypeError):
         raise RuntimeError(
-            f"Transformer: activation must be 'relu', 'gelu' or callable, got {activation!r}"
+            f"Transformer: activation must be callable, {_C._one_of(activation, ('relu', 'gelu'))}"
         ) from None
 
 

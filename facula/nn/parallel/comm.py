@@ -21,7 +21,9 @@ def broadcast(tensor: Tensor, devices: Sequence[Any] | None = None, *, out: Tens
     Args:
         tensor: the tensor.
         devices: names or numbers of devices.
-        out: tensors of its shape, in place of devices.
+        out: tensors of its shape, instead of devices.
+
+    Returns: a tuple of tensors of the shape of tensor.
 
     Errors: RuntimeError unless one of `devices` and `out` is given.
 
@@ -43,6 +45,8 @@ def broadcast_coalesced(tensors: Sequence[Tensor], devices: Sequence[Any], buffe
         devices: names or numbers of devices.
         buffer_size: accepted; each tensor is copied by itself.
 
+    Returns: a list with a list of tensors for each device.
+
     >>> torch.cuda.comm.broadcast_coalesced([torch.ones(1), torch.zeros(1)], ["cpu"])
     [[tensor([1.]), tensor([0.])]]
     """
@@ -55,6 +59,8 @@ def reduce_add(inputs: Any, destination: dict[str, Any] | None = None) -> Tensor
     Args:
         inputs: the tensors, of any devices.
         destination: the device of the sum; None: that of the first tensor.
+
+    Returns: a tensor of their shape.
 
     Errors: RuntimeError for no tensors, ValueError for other shapes.
 
@@ -82,6 +88,8 @@ def reduce_add_coalesced(inputs: Any, destination: dict[str, Any] | None = None,
         destination: the device of the sums; None: that of the first tensors.
         buffer_size: accepted; each sum is computed by itself.
 
+    Returns: a tuple of tensors.
+
     >>> torch.cuda.comm.reduce_add_coalesced([[torch.ones(1)], [torch.ones(1)]])
     (tensor([2.]),)
     """
@@ -95,10 +103,12 @@ def scatter(tensor: Tensor, devices: Sequence[Any] | None = None, chunk_sizes: A
     Args:
         tensor: the tensor.
         devices: names or numbers of devices.
-        chunk_sizes: sizes of the parts; None: as equal as they can be.
+        chunk_sizes: the sizes of the parts; None makes them as equal as they can be.
         dim: the dimension.
         streams: accepted; copies go to the current stream.
-        out: tensors for the parts, in place of devices and sizes.
+        out: tensors for the parts, instead of devices and sizes.
+
+    Returns: a tuple of tensors, whose sizes along dim add up to that of tensor.
 
     Errors: RuntimeError where `out` is given with devices or sizes.
 
@@ -123,6 +133,8 @@ def gather(tensors: Sequence[Tensor], dim: int = 0, destination: dict[str, Any] 
         dim: the dimension.
         destination: the device of the result; None: that of the first tensor.
         out: a tensor for the result.
+
+    Returns: a tensor, whose size along dim is the sum of theirs.
 
     Errors: RuntimeError where `destination` and `out` are given.
 

@@ -30,13 +30,15 @@ def _device_index(device) -> int:
 
 
 class DataParallel(Module):
-    """Runs a module on every GPU with a part of the batch; without GPUs it just calls the module.
+    """Run a module on every GPU with a part of the batch; without GPUs just call the module.
 
     Args:
         module: the module; it is found under ``.module``.
         device_ids: the GPUs. Default: all.
-        output_device: where the results are joined. Default: the first GPU.
+        output_device: the device on which the results are joined. Default: the first GPU.
         dim: the batch dimension.
+
+    Shapes: those of the module; tensors are cut along dim.
 
     Errors: RuntimeError for no GPUs in device_ids, and, at a call, for parameters that are not on the first GPU.
 
@@ -146,9 +148,13 @@ def data_parallel(module: Module, inputs: Any, device_ids: Sequence[Any] | None 
         module: the module.
         inputs: a tuple of arguments, one argument, or None.
         device_ids: the GPUs. Default: all.
-        output_device: where the results are joined. Default: the first GPU.
+        output_device: the device on which the results are joined. Default: the first GPU.
         dim: the batch dimension.
         module_kwargs: arguments by name.
+
+    Returns: what the module returns, joined along dim.
+
+    Errors: those of `DataParallel`.
 
     >>> nn.parallel.data_parallel(nn.Identity(), torch.ones(4, 2)).shape
     torch.Size([4, 2])

@@ -146,13 +146,13 @@ _MIB = 1 << 20
 
 
 class _LazyJoinable:
-    """What Joinable asks for, without loading `facula.distributed` for models in one process."""
+    """Provide what Joinable requires, without loading `facula.distributed` for models in one process."""
 
     _join_config = None
 
 
 class DistributedDataParallel(Module, _LazyJoinable):
-    """Wraps a module (found under ``.module``) for training in several processes, each with its part of the data.
+    """Wrap a module (found under ``.module``) for training in several processes, each with its part of the data.
 
     Every process begins with the values of rank 0; in every backward pass gradients are averaged over the processes, in
     buckets, while the pass goes on. In a group of one process it only calls the module. Parameters that a pass does not use
@@ -161,20 +161,22 @@ class DistributedDataParallel(Module, _LazyJoinable):
     Args:
         module: the module to train.
         device_ids: the one GPU that the module is on; inputs are moved there. None for modules on the CPU or several GPUs.
-        output_device: not needed: outputs are where the module puts them.
+        output_device: accepted without effect: outputs are where the module puts them.
         dim: the dimension of batches.
-        broadcast_buffers: whether buffers (running statistics) are those of rank 0 at the beginning of every forward.
-        init_sync: whether parameters are checked and taken from rank 0 at the start.
+        broadcast_buffers: if True, take buffers (running statistics) from rank 0 at the beginning of every forward.
+        init_sync: if True, check parameters and take them from rank 0 at the start.
         process_group: the processes. Default: all, of `init_process_group`, which must have been called.
-        bucket_cap_mb: how many MiB of gradients travel together. Default: 25; the first bucket is smaller.
+        bucket_cap_mb: the number of MiB of gradients that travel together. Default: 25; the first bucket is smaller.
         find_unused_parameters, gradient_as_bucket_view, check_reduction: accepted; unused parameters are always found, and
             gradients always are views of buckets.
-        static_graph: whether every pass is like the first: then several reentrant checkpoints may use a parameter.
+        static_graph: if True, every pass is like the first: then several reentrant checkpoints may use a parameter.
         delay_all_reduce_named_params, param_to_hook_all_reduce, mixed_precision: not supported.
-        device_mesh: a mesh of one dimension, in the place of process_group.
-        skip_all_reduce_unused_params, batched_grad_copy: accepted, and without effect.
-        bucket_cap_mb_list: sizes of buckets, of which the last counts.
+        device_mesh: a mesh of one dimension, instead of process_group.
+        skip_all_reduce_unused_params, batched_grad_copy: accepted without effect.
+        bucket_cap_mb_list: the sizes of buckets, of which the last counts.
         forward_sync_buffers: another name of broadcast_buffers.
+
+    Shapes: those of the module.
 
     Errors: ValueError before init_process_group, and for device_ids that do not fit the module; RuntimeError for no parameter
     that requires a gradient, ranks with different parameters, or both process_group and device_mesh; TypeError for a

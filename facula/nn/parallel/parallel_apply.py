@@ -41,6 +41,8 @@ def parallel_apply(modules: Sequence[Module], inputs: Sequence[Any], kwargs_tup:
         kwargs_tup: a dict of arguments by name for each, or None.
         devices: the device of each, or None; calls on different devices overlap by themselves.
 
+    Returns: a list of results.
+
     Errors: AssertionError for other numbers of inputs, dicts or devices.
 
     >>> nn.parallel.parallel_apply([nn.Identity(), nn.ReLU()], [torch.tensor([-1.0]), torch.tensor([-1.0])])

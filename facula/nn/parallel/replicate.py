@@ -18,7 +18,7 @@ def replicate(network: Any, devices: Sequence[Any], detach: bool = False) -> lis
     Args:
         network: the module.
         devices: the devices.
-        detach: whether the copies are cut off from the original's gradients.
+        detach: if True, cut the copies off from the gradients of the original.
 
     >>> network = nn.Linear(2, 1, bias=False)
     >>> replicas = nn.parallel.replicate(network, ["cpu", "cpu"])

@@ -42,7 +42,7 @@ def scatter(inputs: Any, target_gpus: Sequence[str], dim: int = 0) -> list[Any]:
         dim: the dimension that is split.
 
     Returns:
-        A list with one set of inputs per device (fewer when a tensor has fewer chunks).
+        a list with one set of inputs per device (fewer when a tensor has fewer chunks).
 
     >>> nn.parallel.scatter({"x": torch.arange(4), "scale": 2}, ["cpu", "cpu"])
     [{'x': tensor([0, 1]), 'scale': 2}, {'x': tensor([2, 3]), 'scale': 2}]
@@ -71,7 +71,7 @@ def scatter_kwargs(inputs: tuple[Any, ...], kwargs: dict[Any, Any] | None, targe
         target_gpus: the devices.
         dim: the dimension that is split.
 
-    Returns two tuples, of tuples and of dicts.
+    Returns: two tuples, of tuples and of dicts.
 
     >>> from torch.nn.parallel.scatter_gather import scatter_kwargs
     >>> scatter_kwargs((torch.arange(4),), None, ["cpu", "cpu"])
@@ -91,8 +91,10 @@ def gather(outputs: Any, target_device: str, dim: int = 0) -> Tensor:
 
     Args:
         outputs: an iterable of results of one structure.
-        target_device: where they are joined.
+        target_device: the device on which they are joined.
         dim: the dimension of the batch.
+
+    Returns: a result of the same structure.
 
     Errors: ValueError for no results, or dicts of different sizes; TypeError for other values.
 

@@ -20,9 +20,9 @@ _MISSING = object()
 def _place(module, name):
     """Return (the dictionary that holds tensor `name` of the module, its value); (None, _MISSING) where there is none."""
     if not isinstance(module, Module):
-        raise TypeError(f"{module} is not an instance of nn.Module")
+        raise TypeError(f"swap_tensor: module must be an nn.Module, got {type(module).__name__}")
     if "." in name or not name:
-        raise KeyError(f"a name of one tensor of the module is expected, got {name!r}")
+        raise KeyError(f"swap_tensor: the name of one tensor of the module is expected, got {name!r}")
     for place in (module._parameters, module._buffers, vars(module)):
         if name in place:
             return place, place[name]
@@ -42,7 +42,7 @@ def swap_tensor(module: Module, name: str, tensor: Any, allow_missing: bool = Fa
     """
     place, before = _place(module, name)
     if tensor is not _MISSING and tensor is not None and not isinstance(tensor, facula.Tensor):
-        raise TypeError(f"{tensor} is not an instance of torch.Tensor")
+        raise TypeError(f"swap_tensor: tensor must be a Tensor, got {type(tensor).__name__}")
     if place is None:
         if not allow_missing:
             raise AttributeError(f"{type(module).__name__} has no attribute {name!r}")
@@ -50,7 +50,9 @@ def swap_tensor(module: Module, name: str, tensor: Any, allow_missing: bool = Fa
             setattr(module, name, tensor)
         return before
     if before is not None and not isinstance(before, facula.Tensor):
-        raise TypeError(f"attribute {name!r} of {type(module).__name__} is a {type(before).__name__}, not a Tensor")
+        raise TypeError(
+            f"swap_tensor: the attribute {name!r} of {type(module).__name__} must be a Tensor, got {type(before).__name__}"
+        )
     if tensor is _MISSING:
         del place[name]
     else:
@@ -67,7 +69,7 @@ def swap_submodule(module: Module, name: str, submodule: Module) -> Module:
     """Put a submodule in the place of another, which is returned."""
     for value in (module, submodule):
         if not isinstance(value, Module):
-            raise TypeError(f"{value} is not an instance of nn.Module")
+            raise TypeError(f"swap_submodule: expected an nn.Module, got {type(value).__name__}")
     if name not in module._modules:
         raise AttributeError(f"{type(module).__name__} has no submodule {name!r}")
     before, module._modules[name] = module._modules[name], submodule
@@ -144,7 +146,7 @@ class NamedMemberAccessor:
                 if old is _MISSING:
                     missing.append(name)
             if missing and not allow_missing:
-                raise RuntimeError(f"Missing key(s): {', '.join(map(repr, missing))}.")
+                raise RuntimeError(f"swap_tensors_dict: Missing key(s): {', '.join(map(repr, missing))}")
         except Exception as error:
             for name, old in before.items():
                 self.swap_tensor(name, old, allow_missing=True)

@@ -37,7 +37,7 @@ def call_for_per_sample_grads(module: Any, *, batch_size: int | None = None, los
     if not (batch_size is None or isinstance(batch_size, int)):
         raise RuntimeError(f"call_for_per_sample_grads: batch_size is an integer or None, got {type(batch_size).__name__}")
     if batch_size is not None and batch_size < 1:
-        raise RuntimeError(f"Batch size must be positive, got {batch_size}")
+        raise RuntimeError(f"call_for_per_sample_grads: batch_size must be positive, got {batch_size}")
     for name, parameter in module.named_parameters():
         if getattr(parameter, "grad_sample", None) is not None:
             raise RuntimeError(f"call_for_per_sample_grads: {name}.grad_sample must be None, got gradients of an earlier call")

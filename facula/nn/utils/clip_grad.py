@@ -55,7 +55,7 @@ def get_total_norm(
         total = _norm_of_norms(tensors, norm_type)
     if error_if_nonfinite and not bool(facula.isfinite(total)):
         raise RuntimeError(
-            f"clip_grad: the norm of order {norm_type} must be finite (or pass error_if_nonfinite=False), "
+            f"clip_grad_norm_: the norm of order {norm_type} must be finite (or pass error_if_nonfinite=False), "
             f"got {total.item()}"
         )
     return total

@@ -14,7 +14,7 @@ __all__ = ["skip_init"]
 
 
 def skip_init(module_cls: type, *args: Any, **kwargs: Any) -> Module:
-    """Return ``module_cls(*args, **kwargs)`` with uninitialised parameters and buffers: made on the meta device, then given
+    """Return ``module_cls(*args, **kwargs)`` with uninitialized parameters and buffers: made on the meta device, then given
     memory.
 
     Args:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import facula
+from facula import _C
 
 from .. import functional as F
 from ..modules.conv import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
@@ -151,13 +152,13 @@ def orthogonal(
     if not isinstance(weight, facula.Tensor):
         raise ValueError(f"orthogonal: {type(module).__name__} has no such parameter or buffer, got {name!r}")
     if weight.dim() < 2:
-        raise ValueError(f"orthogonal: Expected a matrix or a batch of them, got {weight.dim()} dimensions")
+        raise ValueError(f"orthogonal: expected a matrix or a batch of them, got {weight.dim()} dimensions")
     if orthogonal_map is None:
         square = weight.size(-2) == weight.size(-1)
         orthogonal_map = "matrix_exp" if square or weight.is_complex() else "householder"
     if orthogonal_map not in _ORTHOGONAL_MAPS:
         raise ValueError(
-            f"orthogonal: orthogonal_map has to be one of {_ORTHOGONAL_MAPS}, got {orthogonal_map!r}"
+            f"orthogonal: orthogonal_map must be {_C._one_of(orthogonal_map, _ORTHOGONAL_MAPS)}"
         )
     orth = _Orthogonal(weight, orthogonal_map, use_trivialization=use_trivialization)
     parametrize.register_parametrization(module, name, orth, unsafe=True)

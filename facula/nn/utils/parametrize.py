@@ -447,7 +447,7 @@ def transfer_parametrizations_and_params(
         return to_module
     if not isinstance(from_module.parametrizations, ModuleDict):
         raise AssertionError(
-            "transfer_parametrizations_and_params: from_module.parametrizations must be a ModuleDict"
+            "transfer_parametrizations_and_params: from_module.parametrizations must be a ModuleDict, got something else"
         )
     if tensor_name is not None and tensor_name not in from_module.parametrizations:
         return to_module

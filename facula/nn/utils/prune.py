@@ -195,7 +195,7 @@ class PruningContainer(BasePruningMethod):
     Args:
         args: the methods.
 
-    Errors: TypeError for something that is no pruning method; ValueError for a method of another tensor.
+    Errors: ValueError for methods of different tensors.
 
     >>> from torch.nn.utils import prune
     >>> layer = prune.l1_unstructured(nn.Linear(4, 2), "weight", amount=2)

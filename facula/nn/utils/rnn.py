@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import facula
+from facula import _C
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -317,10 +318,10 @@ def pad_sequence(
     if isinstance(sequences, facula.Tensor):
         sequences = sequences.unbind(0)
     if not isinstance(sequences, Iterable):
-        raise RuntimeError(f"pad_sequence: Expected iterable for input sequences, got {type(sequences).__name__}")
+        raise RuntimeError(f"pad_sequence: sequences must be iterable, got {type(sequences).__name__}")
     sequences = tuple(sequences)
     if padding_side not in ("left", "right"):
-        raise RuntimeError(f"pad_sequence: padding_side must be 'left' or 'right', got {padding_side!r}")
+        raise RuntimeError(f"pad_sequence: padding_side must be {_C._one_of(padding_side, ('left', 'right'))}")
     if not sequences:
         raise RuntimeError("pad_sequence: needs at least one sequence, got none")
     longest = max(s.size(0) for s in sequences)

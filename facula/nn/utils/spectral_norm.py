@@ -94,7 +94,7 @@ class SpectralNorm:
 
         Args:
             module: has the original weight and the buffers.
-            do_power_iteration: whether the buffers are improved first.
+            do_power_iteration: if True, improve the buffers first.
         """
         weight = getattr(module, self.name + "_orig")
         u = getattr(module, self.name + "_u")

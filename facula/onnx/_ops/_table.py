@@ -10,7 +10,7 @@ def op(*names):
     def note(function):
         for name in " ".join(names).split():
             if name in TABLE:
-                raise AssertionError(f"two translations of {name}")
+                raise AssertionError(f"onnx: one translation of an op is expected, got two of {name}")
             TABLE[name] = function
         return function
 

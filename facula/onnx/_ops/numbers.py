@@ -1,4 +1,4 @@
-"""Parts of numbers, neighbours, divisors."""
+"""Parts of numbers, neighbors, divisors."""
 
 import math
 
@@ -56,7 +56,7 @@ def nextafter(g, self, other):
     return g.cast(g.where(nan, math.nan, g.Where(g.Equal(x, y), y, moved)), a.dtype)
 
 
-#: as many steps as two numbers of neighbours in Fibonacci's row take
+#: as many steps as two numbers of neighbors in Fibonacci's row take
 _STEPS = {"int64": 92, "int32": 46, "int16": 23, "int8": 12, "uint8": 13}
 
 

@@ -79,7 +79,7 @@ def _volume(g, input, grid, mode, padding, align_corners):
     """Sample volumes at places of a grid, corner by corner: before opset 20 ONNX samples planes only."""
     sizes = input.shape[2:]
     if not all(isinstance(s, int) for s in sizes) or 0 in sizes:
-        raise NotImplementedError("onnx.export: grid_sample of volumes whose size varies needs opset 20")
+        raise NotImplementedError("onnx.export: grid_sample of volumes whose size varies is there from opset 20 on")
     places = []
     for i, size in enumerate(reversed(sizes)):  # x, y, z
         place = g.take(grid, i, -1)

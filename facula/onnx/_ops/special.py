@@ -175,7 +175,7 @@ def _upper_part(g, a, x):
 
 
 def _incomplete(g, a, x, upper):
-    """Return the regularised incomplete gamma functions."""
+    """Return the regularized incomplete gamma functions."""
     a, x = pair(g, a, x, "float64")
     shape, like = g.Shape(a + x), (a + x).shape
     a, x = (g.Expand(v, shape) for v in (a, x))

@@ -14,7 +14,7 @@ _GREEN, _BOLD, _END = "\033[92m", "\033[1m", "\033[0m"
 
 
 class Colorize(enum.Enum):
-    """Among which measurements of a table the best is coloured: NONE, COLUMNWISE or ROWWISE.
+    """Among which measurements of a table the best is colored: NONE, COLUMNWISE or ROWWISE.
 
     >>> torch.utils.benchmark.Colorize.ROWWISE.value
     'rowwise'

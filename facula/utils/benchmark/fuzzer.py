@@ -57,7 +57,7 @@ class FuzzedParameter:
         name: what tensors and constraints call it.
         minval, maxval: the least and the largest value, for the two named distributions.
         distribution: "uniform", "loguniform", or a dict from values to their probabilities.
-        strict: whether a value stays while draws are repeated because a rule was broken.
+        strict: if True, a value stays while draws are repeated because a rule was broken.
 
     Errors: ValueError for distributions that do not exist, bounds that do not fit them, probabilities whose sum is not 1.
 

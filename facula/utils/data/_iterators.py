@@ -101,7 +101,7 @@ class _SingleProcessDataLoaderIter(_BaseDataLoaderIter):
     def __init__(self, loader):
         super().__init__(loader)
         if self._timeout or self._num_workers:
-            raise AssertionError("DataLoader: timeout needs num_workers > 0")
+            raise AssertionError("DataLoader: timeout needs num_workers > 0, got 0")
         self._dataset_fetcher = _DatasetKind.create_fetcher(
             self._dataset_kind, self._dataset, self._auto_collation, self._collate_fn, self._drop_last
         )

@@ -19,9 +19,16 @@ from ._prefetch import GRACE, _PrefetchingDataLoaderIter
 from ._utils.channel import Channel, describe_ran_out, ran_out
 from ._utils.worker import _IterableDatasetStopIteration, _ResumeIteration, _worker_loop
 
+#: why workers are often ended by a signal
+_REASONS = {
+    signal.SIGKILL: " (is memory short? fewer workers, or a smaller prefetch_factor, need less)",
+    signal.SIGBUS: " (is shared memory full? `df -h /dev/shm` shows it; fewer workers need less)",
+    signal.SIGSEGV: " (compiled code of the dataset failed; num_workers=0 runs it in this process)",
+}
+
 
 class _Worker:
-    """The parent's side of one worker process."""
+    """Hold the parent's side of one worker process."""
 
     def __init__(self, number, process, channel):
         self.number, self.process, self.channel = number, process, channel
@@ -132,8 +139,7 @@ class _MultiProcessingDataLoaderIter(_PrefetchingDataLoaderIter):
         how = "closed its connection" if code is None else f"ended with exit code {code}"
         if code is not None and code < 0:
             how = f"was ended by signal {signal.Signals(-code).name}"
-            if code == -signal.SIGKILL:
-                how += " (is memory short?)"
+            how += _REASONS.get(-code, "")
         self._shutdown_workers()
         raise RuntimeError(
             f"DataLoader worker (pid(s) {pid}) exited unexpectedly: worker {worker.number} {how}"

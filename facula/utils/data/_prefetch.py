@@ -143,7 +143,9 @@ class _PrefetchingDataLoaderIter(_BaseDataLoaderIter):
 
     def _report_timeout(self):
         raise RuntimeError(
-            f"DataLoader: no batch came within {self._timeout} seconds (timeout={self._timeout})"
+            f"DataLoader: no batch came within {self._timeout} seconds (timeout={self._timeout}): a worker is slow or waits "
+            "for "
+            "something; num_workers=0 shows where"
         ) from None
 
     def __del__(self, _is_ending=sys.is_finalizing):

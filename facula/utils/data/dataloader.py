@@ -11,6 +11,7 @@ import warnings
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import facula
+from facula import _C
 
 from ._iterators import _BaseDataLoaderIter, _SingleProcessDataLoaderIter  # noqa: F401  (programs find the base here)
 from ._multiprocess import _MultiProcessingDataLoaderIter
@@ -170,7 +171,7 @@ class DataLoader(Generic[_T_co]):
             methods = [*facula.multiprocessing.get_all_start_methods(), "threads"]
             if context not in methods:
                 raise ValueError(
-                    f"DataLoader: multiprocessing_context must be one of {methods}, got {context!r}"
+                    f"DataLoader: multiprocessing_context must be {_C._one_of(context, methods)}"
                 )
             context = context if context == "threads" else facula.multiprocessing.get_context(context)
         elif context is not None and not isinstance(context, multiprocessing.context.BaseContext):
@@ -235,7 +236,7 @@ def _check_workers(num_workers, timeout, prefetch_factor, persistent_workers):
     if prefetch_factor is not None and prefetch_factor < 0:
         raise ValueError(f"DataLoader: prefetch_factor must be at least 0, got {prefetch_factor}")
     if persistent_workers and not num_workers:
-        raise ValueError("DataLoader: persistent_workers needs num_workers > 0")
+        raise ValueError("DataLoader: persistent_workers needs num_workers > 0, got 0")
 
 
 def _check_sampling(iterable, batch_size, shuffle, sampler, batch_sampler, drop_last):
@@ -253,6 +254,6 @@ def _check_sampling(iterable, batch_size, shuffle, sampler, batch_sampler, drop_
             "DataLoader: batch_sampler takes the place of batch_size, shuffle, sampler and drop_last"
         )
     if batch_sampler is None and batch_size is None and drop_last:
-        raise ValueError("DataLoader: drop_last needs a batch_size")
+        raise ValueError("DataLoader: drop_last needs a batch_size, got None")
 
 

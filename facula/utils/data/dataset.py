@@ -189,7 +189,7 @@ class ConcatDataset(Dataset[_T_co]):
     def __init__(self, datasets: Iterable[Dataset[Any] | Sequence[Any]]) -> None:
         self.datasets: list[Any] = list(datasets)
         if not self.datasets:
-            raise AssertionError("ConcatDataset: needs at least one dataset")
+            raise AssertionError("ConcatDataset: needs at least one dataset, got none")
         if any(isinstance(dataset, IterableDataset) for dataset in self.datasets):
             raise AssertionError("ConcatDataset: does not support IterableDataset (use ChainDataset)")
         self.cumulative_sizes: list[int] = self.cumsum(self.datasets)

@@ -41,7 +41,7 @@ def traverse_dps(datapipe: Any) -> dict[int, Any]:
 
 def _graph(pipe, above):
     if not isinstance(pipe, _KINDS):
-        raise RuntimeError(f"Expected `IterDataPipe` or `MapDataPipe`, but {type(pipe)} is found")
+        raise RuntimeError(f"traverse: an IterDataPipe or a MapDataPipe is expected, got {type(pipe)}")
     if id(pipe) in above:
         return {}
     below = {}

@@ -47,7 +47,7 @@ def to_hwc(image: np.ndarray, dataformats: str) -> np.ndarray:
     if sorted(letters) not in (sorted("NCHW"), sorted("CHW"), sorted("HW")) or len(letters) != image.ndim:
         raise ValueError(
             f"SummaryWriter: dataformats names each dimension of the image once, of N C H W, "
-            f"got {dataformats!r} for shape {image.shape}"
+            f"got {dataformats!r} for shape {tuple(image.shape)}"
         )
     order = [letters.index(letter) for letter in "NHWC" if letter in letters]
     image = image.transpose(order)
@@ -72,7 +72,7 @@ def png(pixels: np.ndarray) -> bytes:
     """Return (H, W, C) uint8, C from 1 to 4, as a PNG file."""
     height, width, channels = pixels.shape
     if channels not in _PNG_COLOUR_TYPES:
-        raise ValueError(f"SummaryWriter: an image has 1 to 4 channels, got shape (H, W, C) = {pixels.shape}")
+        raise ValueError(f"SummaryWriter: an image has 1 to 4 channels, got shape (H, W, C) = {tuple(pixels.shape)}")
     rows = np.zeros((height, 1 + width * channels), np.uint8)  # filter byte 0: none
     rows[:, 1:] = pixels.reshape(height, -1)
     header = struct.pack(">IIBBBBB", width, height, 8, _PNG_COLOUR_TYPES[channels], 0, 0, 0)

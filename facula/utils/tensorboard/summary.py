@@ -63,7 +63,7 @@ def scalar(tag: str, value: Any, new_style: bool = False, double_precision: bool
     """Return one number. The new style is a tensor of the scalars plugin, in float32 or float64."""
     number = _media.to_numpy(value)
     if number.size != 1:
-        raise ValueError(f"SummaryWriter.add_scalar: expected one number for {tag!r}, got shape {number.shape}")
+        raise ValueError(f"SummaryWriter.add_scalar: expected one number for {tag!r}, got shape {tuple(number.shape)}")
     number = float(number.reshape(()))
     if not new_style:
         return _one(tag, simple_value=number)
@@ -181,7 +181,7 @@ def video(tag: str, films: Any, fps: float) -> Summary:
     films = _media.to_numpy(films)
     if films.ndim != 5 or films.shape[2] not in (1, 3):
         raise ValueError(
-            f"SummaryWriter.add_video: expected (N, T, C, H, W) with 1 or 3 channels for {tag!r}, got shape {films.shape}"
+            f"SummaryWriter.add_video: expected (N, T, C, H, W) of 1 or 3 channels for {tag!r}, got shape {tuple(films.shape)}"
         )
     encoded, (height, width, channels) = _media.gif(_media.to_bytes(films), fps)
     return _one(tag, image=Summary.Image(height=height, width=width, colorspace=channels, encoded_image_string=encoded))
@@ -218,7 +218,7 @@ _HPARAM_TYPES = ((bool, "DATA_TYPE_BOOL", "bool_value"), ((int, float), "DATA_TY
 
 
 def _hparam(name: str, value):
-    """Return (value as Python's, its type's name, the field that holds it)"""
+    """Return (value as Python's, its type's name, the field that holds it)."""
     if not isinstance(value, (bool, int, float, str)):
         value = _media.to_numpy(value).item()
     for kind, data_type, field in _HPARAM_TYPES:
@@ -330,7 +330,7 @@ def custom_scalars(layout: dict[Any, Any]) -> Summary:
 
 
 def mesh(tag: str, vertices: Any, colors: Any = None, faces: Any = None, config: dict[Any, Any] | None = None) -> Summary:
-    """Return (B, N, 3) points, with colours (B, N, 3) from 0 to 255 and triangles (B, F, 3) of point numbers."""
+    """Return (B, N, 3) points, with colors (B, N, 3) from 0 to 255 and triangles (B, F, 3) of point numbers."""
     given = ((vertices, MeshPluginData.VERTEX), (faces, MeshPluginData.FACE), (colors, MeshPluginData.COLOR))
     parts = [(_media.to_numpy(value), kind) for value, kind in given if value is not None]
     components = mesh_plugin.get_components_bitmask([kind for _, kind in parts])
@@ -338,7 +338,9 @@ def mesh(tag: str, vertices: Any, colors: Any = None, faces: Any = None, config:
     for array, kind in parts:
         if array.ndim != 3 or array.shape[2] != 3:
             name = MeshPluginData.ContentType.Name(kind).lower()
-            raise ValueError(f"SummaryWriter.add_mesh: expected (B, N, 3) for each {name} of {tag!r}, got shape {array.shape}")
+            raise ValueError(
+                f"SummaryWriter.add_mesh: expected (B, N, 3) for each {name} of {tag!r}, got shape {tuple(array.shape)}"
+            )
         metadata = mesh_plugin.create_summary_metadata(
             tag, tag, kind, components, list(array.shape), json_config=json.dumps(config or {}, sort_keys=True)
         )

@@ -232,7 +232,7 @@ class SummaryWriter:
             values: a tensor of any shape.
             bins: the edges, or a rule of `numpy.histogram` ("auto", "fd", ...), or "tensorflow": edges that grow
                 exponentially on both sides of zero.
-            max_bins: neighbouring bins are joined until no more than so many remain.
+            max_bins: neighboring bins are joined until no more than so many remain.
 
         Errors: ValueError for no values, nan or inf.
         """
@@ -361,7 +361,7 @@ class SummaryWriter:
 
         Args:
             figure: the figure, or a list of figures of one size.
-            close: whether it is closed afterwards.
+            close: if True, close it afterwards.
 
         >>> import tempfile
         >>> from matplotlib.figure import Figure
@@ -442,8 +442,8 @@ class SummaryWriter:
         Args:
             model: the module.
             input_to_model: what it is called with: a tensor, or a tuple of arguments.
-            verbose: whether the nodes are printed.
-            use_strict_trace: whether results in a dict are refused, as PyTorch's tracer does.
+            verbose: if True, print the nodes.
+            use_strict_trace: if True, refuse results in a dict, as PyTorch's tracer does.
 
         Errors: ValueError without input_to_model; RuntimeError for results in a dict where use_strict_trace is True.
         """
@@ -484,7 +484,7 @@ class SummaryWriter:
         """
         points = _media.to_numpy(mat)
         if points.ndim != 2:
-            raise ValueError(f"SummaryWriter.add_embedding: mat is (N, D), got shape {points.shape}")
+            raise ValueError(f"SummaryWriter.add_embedding: mat is (N, D), got shape {tuple(points.shape)}")
         for name, given in (("metadata", metadata), ("label_img", label_img)):
             if given is not None and len(given) != len(points):
                 raise ValueError(
@@ -509,7 +509,7 @@ class SummaryWriter:
     def add_mesh(self, tag: str, vertices: Any, colors: Any = None, faces: Any = None,
                  config_dict: dict[str, Any] | None = None, global_step: int | None = None,
                  walltime: float | None = None) -> None:  # fmt: skip
-        """Add points in space, with colours and triangles.
+        """Add points in space, with colors and triangles.
 
         Args:
             vertices: (B, N, 3).

@@ -53,7 +53,7 @@ class Iterator {
   }
   Batch& operator*() {
     FACULA_CHECK(!at_end(), facula::ErrorKind::Runtime,
-                 "Attempted to dereference DataLoader iterator that was past the end");
+                 "DataLoader: an iterator past the end has no batch");
     return *state_->batch;
   }
   Batch* operator->() { return &**this; }
@@ -69,7 +69,7 @@ class Iterator {
   };
   // The first batch is made when somebody looks.
   State& known() const {
-    FACULA_CHECK(state_, facula::ErrorKind::Runtime, "Incrementing the DataLoader's past-the-end iterator");
+    FACULA_CHECK(state_, facula::ErrorKind::Runtime, "DataLoader: an iterator past the end cannot go on");
     if (!state_->begun) {
       state_->begun = true;
       state_->batch = state_->next();
@@ -98,7 +98,7 @@ class DataLoaderBase {
 
   Iterator<Batch> begin() {
     FACULA_CHECK(!workers_ || workers_->in_flight() == 0, facula::ErrorKind::Runtime,
-                 "Attempted to get a new DataLoader iterator while another iterator is not yet exhausted");
+                 "DataLoader: one iterator at a time is possible, got a second one");
     reset();
     for (size_t i = 0; workers_ && i < options_.max_jobs && push(); ++i) continue;
     return Iterator<Batch>([this] { return next(); });
@@ -193,7 +193,7 @@ template <class Sampler = samplers::RandomSampler, class Dataset>
 std::unique_ptr<StatelessDataLoader<Dataset, Sampler>> make_data_loader(Dataset dataset,
                                                                         DataLoaderOptions options = {}) {
   const optional<size_t> size = dataset.size();
-  FACULA_CHECK(size, facula::ErrorKind::Runtime, "Expected the dataset to be sized in order to construct the Sampler");
+  FACULA_CHECK(size, facula::ErrorKind::Runtime, "DataLoader: a sampler needs a dataset with a size, got one without");
   return make_data_loader(std::move(dataset), Sampler(*size), options);
 }
 template <class Dataset>

@@ -151,7 +151,8 @@ inline bool THPVariable_Check(PyObject* object) {
 inline torch::Tensor THPVariable_Unpack(PyObject* object) {
   facula::Value value;
   if (!torch::detail::load_value(object, facula::BoxedType(), value))
-    throw torch::Error(facula::ErrorKind::Type, std::string("a Tensor is expected, got ") + Py_TYPE(object)->tp_name);
+    throw torch::Error(facula::ErrorKind::Type,
+                       std::string("operator: a Tensor is expected, got ") + Py_TYPE(object)->tp_name);
   return torch::detail::tensor_in(value);
 }
 inline PyObject* THPVariable_Wrap(const torch::Tensor& tensor) {

@@ -213,7 +213,7 @@ __mmask16 below(__m512d v, double bound) {
 }
 
 /// `moderate` for `count` vectors at once. Where their sum of squares shows an element of `bound` or more, or NaN,
-/// `any` for such elements: a result does not depend on what lies beside the element. What was read is kept for that,
+/// `any` for such elements: a result does not depend on what lies beside the element. What was read is saved for that,
 /// as the output may be the same memory.
 template <int count, class T, class Moderate, class Any>
 [[gnu::always_inline]] inline void angles(T* o, const T* a, __mmask16 lanes, T bound, Moderate moderate, Any any) {
@@ -338,7 +338,7 @@ void cos_double(int64_t n, void* out, const LoopInput* in, const void*) {
 
 #endif
 
-/// Between numbers nothing is asked of them at every element. NaN among them, and elements that are a number as well,
+/// Between numbers nothing is checked at every element. NaN among them, and elements that are a number as well,
 /// are left to the loop for tensors.
 LoopFn clamp_between_tensors;
 void clamp_float(int64_t n, void* out, const LoopInput* in, const void* params) {

@@ -73,8 +73,8 @@ void bag_members_cpu(const Tensor& bag_of, const Tensor& sizes, const Tensor& in
   });
   const LockRelease release(n > kGrain);
   const int64_t bad = first_outside(index, n, rows);
-  FACULA_CHECK(bad == n, ErrorKind::Runtime, "embedding_bag: Expected idx >= 0 && idx < num_embeddings (", rows,
-               "), got idx ", index[bad], " at position ", bad);
+  FACULA_CHECK(bad == n, ErrorKind::Runtime, "embedding_bag: expected 0 <= index < ", rows, ", got ", index[bad],
+               " at position ", bad);
   int64_t *bags = bag_of.data<int64_t>(), *count = sizes.data<int64_t>();
   LongWork work;
   one_by_one(sizes.numel(), 1, [&](int64_t bag) {

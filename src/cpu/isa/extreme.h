@@ -11,7 +11,7 @@
 
 namespace facula::cpu::FACULA_ISA {
 
-/// Returns the better of `best` so far and what comes. Only what comes is asked whether it is NaN, so that from one
+/// Returns the better of `best` so far and what comes. Only what comes is checked for NaN, so that from one
 /// result to the next there are two short instructions: the ones for extrema give the second operand where one is NaN,
 /// and so keep NaN in `best`.
 template <bool largest, class V>

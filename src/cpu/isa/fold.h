@@ -1,7 +1,7 @@
 // Reductions ("folds") of strided tensors. Whatever the layout, a fold becomes one of two shapes: rows, where the
 // elements that lie closest together are reduced, and columns, where they belong to different results. Partial results
 // are merged pairwise over blocks of fixed size, so that rounding errors grow with the logarithm of the length and the
-// result does not depend on the number of threads. Sums of floats are kept in double between short runs.
+// result does not depend on the number of threads. Sums of floats are double between short runs.
 //
 // The walk over the tensor (fold.cpp) is compiled once for all folds: elements and accumulators are bytes to it, and a
 // fold is five functions (FolderOf), each of which does much in one call.

@@ -46,7 +46,7 @@ constexpr int64_t kTileColumns = 64, kLineRows = kLanes / 4, kLineColumns = 4096
 constexpr int64_t kSmallMatrix = 1 << 12, kNearMatrix = 1 << 20, kNearColumns = 256;
 // Lines of which a chain fits the first-level cache as they lie.
 constexpr int64_t kShortLine = 64;
-// Panels that are written side by side, and how many lines ahead memory is asked for: rows are then read as they lie.
+// Panels that are written side by side, and how many lines ahead memory is prefetched: rows are then read as they lie.
 constexpr int64_t kPanelsAtOnce = 16, kLinesAhead = 16;
 
 constexpr int64_t kLine = 16;  // elements of a line of memory
@@ -85,7 +85,7 @@ struct Chain {
   int64_t row, step;
   const float* b;
   int64_t b_step;
-  const float* ahead = nullptr;  // memory that is asked for on the way, an element for each of the chain
+  const float* ahead = nullptr;  // memory that is prefetched on the way, an element for each of the chain
   int64_t ahead_step = 0;        // or, by rows, a line of each of kLine rows after the other
 };
 

@@ -19,7 +19,7 @@
 namespace facula::cpu::FACULA_ISA {
 namespace {
 
-// Of all streams: memory is far, and lines are asked for. From the third cache they come sooner by the processor's own
+// Of all streams: memory is far, and lines are prefetched. From the third cache they come sooner by the processor's own
 // asking, which has more lines under way than a program can have.
 constexpr int64_t kAskedBytes = int64_t{24} << 20;
 

@@ -115,7 +115,7 @@ struct Layout {
     run_of.resize(group.steps.size());
     if (!inner) find_runs(group);
     give_rooms(group);
-    // from block to block memory has little to do, so blocks are long where nothing of them is kept
+    // from block to block memory has little to do, so blocks are long where nothing of them stays in a room
     const bool kept = group.row || room_count || run_of.empty() || !run_of[0] || run_of[0]->end < run_of.size();
     block = kept ? block_of(group) : kCodeBlock;
   }

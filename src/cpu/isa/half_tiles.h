@@ -141,8 +141,8 @@ struct Interleaved {
 }
 
 /// Panels of `high` elements of `length` lines, `line` bytes apart, as pairs of two lines: `panel` bytes from one panel
-/// to the next. Reads lines as they lie in memory, which is asked for some lines ahead: what lies in lines so far apart
-/// no processor foresees.
+/// to the next. Reads lines as they lie in memory, which is prefetched some lines ahead: what lies in lines so far
+/// apart no processor foresees.
 template <int high>
 void pack_pairs_of_lines(const char* from, int64_t line, int64_t length, int64_t count, char* to, int64_t panel) {
   constexpr int64_t at_once = 256 / high, kLinesAhead = 16;

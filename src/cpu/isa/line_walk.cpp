@@ -238,7 +238,7 @@ void for_lines(DType compute, int64_t dim, std::span<const Tensor* const> inputs
   int64_t n = sizes.empty() ? 1 : sizes[dim];
   auto is_direct = [](const LineOperand& t) { return t.direct(); };
   FACULA_CHECK(n < std::numeric_limits<int64_t>::max() / (32 * kBatch), ErrorKind::Runtime,
-               "a dimension is too long to walk along, got size ", n);
+               "sort: a dimension is too long to walk along, got size ", n);
   bool packs = !std::all_of(in.begin(), in.end(), is_direct) || !std::all_of(out.begin(), out.end(), is_direct);
   int64_t grain = std::max<int64_t>(packs ? kBatch : 1, kGrain / std::max<int64_t>(n, 1));
   parallel_for(0, count, grain, [&](int64_t from, int64_t to) {

@@ -123,7 +123,7 @@ int64_t places_in_run(const T* values, int64_t n, uint64_t bits, int64_t first, 
   }
 #endif
   for (; j < n && found < room; ++j) {
-    out[found * step] = first + j;  // written in any case and kept when chosen: no branch to predict
+    out[found * step] = first + j;  // written in any case, and overwritten unless chosen: no branch to predict
     found += is_nonzero(values[j], bits);
   }
   return found;
@@ -208,7 +208,7 @@ void masked_select_cpu(const Tensor& out, const Tensor& in, const Tensor& mask) 
       T* target = out.data<T>() + place;
       const T* end = out.data<T>() + last;
       for (int64_t i = from; i < to && target < end; ++i) {
-        *target = source[i];  // written in any case and kept when chosen: no branch to predict
+        *target = source[i];  // written in any case, and overwritten unless chosen: no branch to predict
         target += chosen[i];
       }
     });

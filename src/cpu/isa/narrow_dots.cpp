@@ -81,7 +81,7 @@ template <class Narrow, int R, int C, int A>
         a, [at](const float* line) { return load_vector(line + at); },
         [at](const char* from) { return Narrow::load(from + at * Narrow::kSize); });
   };
-  // memory is asked for in time where the processor does not foresee it: of several columns, and of conversions that
+  // memory is prefetched in time where the processor does not foresee it: of several columns, and of conversions that
   // take longer
   constexpr int64_t kAhead = 8192, kStep = A * kLanes;
   constexpr bool kAsk = C > 1 || Narrow::kSize == 1;

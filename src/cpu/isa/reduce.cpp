@@ -22,7 +22,7 @@ auto times(auto a, auto b) {
   else return a * b;
 }
 
-/// Where sums of T are kept: floats enter in short runs, whose sums are added up in double. So the error of a sum is
+/// What sums of T are held in: floats enter in short runs, whose sums are added up in double. So the error of a sum is
 /// that of its runs, whatever its length.
 template <class T>
 struct Wide {

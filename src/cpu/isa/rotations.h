@@ -1,5 +1,5 @@
-// Rotations of neighbouring columns, of which one sweep over a matrix makes many: they are kept and made together, a
-// few rows at a time, so that a column is read and written once for two rotations.
+// Rotations of neighbouring columns, of which one sweep over a matrix makes many: they are collected and made together,
+// a few rows at a time, so that a column is read and written once for two rotations.
 #pragma once
 
 #include "cpu/isa/reflectors.h"
@@ -45,18 +45,18 @@ struct Sweep {
   void apply_rows(Columns<T>& a, int64_t row, int64_t first, int64_t last, bool upwards) const {
     using V = typename VectorOf<T>::type;
     constexpr int64_t lanes = kLanes<T>;
-    V kept[vectors];
+    V carried[vectors];
     auto put = [](T* to, V v) { std::memcpy(to, &v, sizeof v); };
     const T *c = cosine.data(), *s = sine.data();
     T* column = a.column(upwards ? first : last) + row;
-    for (int v = 0; v < vectors; ++v) kept[v] = load_vector(column + v * lanes);
+    for (int v = 0; v < vectors; ++v) carried[v] = load_vector(column + v * lanes);
     if (upwards) {
       for (int64_t i = first; i < last; ++i, column += a.step) {
 #pragma GCC unroll 4
         for (int v = 0; v < vectors; ++v) {
           const V y = load_vector(column + a.step + v * lanes);
-          put(column + v * lanes, V(c[i] * kept[v] + s[i] * y));
-          kept[v] = c[i] * y - s[i] * kept[v];
+          put(column + v * lanes, V(c[i] * carried[v] + s[i] * y));
+          carried[v] = c[i] * y - s[i] * carried[v];
         }
       }
     } else {
@@ -64,12 +64,12 @@ struct Sweep {
 #pragma GCC unroll 4
         for (int v = 0; v < vectors; ++v) {
           const V x = load_vector(column - a.step + v * lanes);
-          put(column + v * lanes, V(c[i] * kept[v] - s[i] * x));
-          kept[v] = c[i] * x + s[i] * kept[v];
+          put(column + v * lanes, V(c[i] * carried[v] - s[i] * x));
+          carried[v] = c[i] * x + s[i] * carried[v];
         }
       }
     }
-    for (int v = 0; v < vectors; ++v) put(column + v * lanes, kept[v]);
+    for (int v = 0; v < vectors; ++v) put(column + v * lanes, carried[v]);
   }
 };
 

@@ -125,8 +125,8 @@ struct EmulatedTiles {
 
 /// Returns true if FACULA_TILES asks for the emulated ones.
 inline bool tiles_are_emulated() {
-  const char* asked = std::getenv("FACULA_TILES");
-  return asked && std::string_view(asked) == "emulated";
+  const char* setting = std::getenv("FACULA_TILES");
+  return setting && std::string_view(setting) == "emulated";
 }
 
 constexpr unsigned kTilesOfBFloats = 1U << 22, kTilesOfBytes = 1U << 25;  // in EDX of leaf 7

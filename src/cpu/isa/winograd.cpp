@@ -166,7 +166,7 @@ template <int count>
   }
 }
 
-// Memory is asked for so far ahead: windows lie far apart in both directions of the matrix.
+// Memory is prefetched so far ahead: windows lie far apart in both directions of the matrix.
 constexpr int64_t kRowsAhead = 4, kWindowsAhead = 16;
 
 template <int points, int side>

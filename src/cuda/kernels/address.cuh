@@ -18,8 +18,8 @@ FACULA_FN T* fixed_address(T* address) {
   return address;
 }
 
-/// A number that is kept until it is used again, and not computed again.
-FACULA_FN UInt64 kept(UInt64 number) {
+/// A number that stays in a register until it is used again, and is not computed again.
+FACULA_FN UInt64 in_register(UInt64 number) {
 #if !defined(FACULA_EMULATED_KERNEL)
   asm("" : "+l"(number));
 #endif

@@ -98,6 +98,14 @@ FACULA_FN void store_columns(const A (&acc)[kRowsEach][kColumnsEach], const A (&
     }
 }
 
+/// Attention with an online softmax: blocks of 32 keys come one after the other, and weights are relative to the largest
+/// score so far. When a block has a larger one, what was summed before is scaled by exp(before - now):
+///
+///     now = max(largest, scores of the block)      w = exp(score - now)
+///     sum = sum * exp(largest - now) + sum of w    acc = acc * exp(largest - now) + w * value
+///
+/// and at the end out = acc / sum. A row whose keys are all masked has largest == never() and becomes 0. A block makes 32
+/// queries by `kColumns` columns of values; a warp has kRowsEach of the rows, a lane one key of each block.
 template <class T, class A>
 __global__ __launch_bounds__(256) void attention(AttentionArgs p) {
   FACULA_SHARED(A, a_room, kSide * kPitch);
@@ -106,7 +114,7 @@ __global__ __launch_bounds__(256) void attention(AttentionArgs p) {
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   const Int64 query_blocks = blocks_over(p.queries, kSide);
   const Int64 column_blocks = p.value_size > kColumns ? blocks_over(p.value_size, kColumns) : 1;
-  const A kept = A(1 / (1 - p.dropout));
+  const A kept_scale = A(1 / (1 - p.dropout));
   for (Int64 at = blockIdx.x; at < p.heads * query_blocks * column_blocks; at += gridDim.x) {
     const Int64 column = at % column_blocks * kColumns, first = at / column_blocks % query_blocks * kSide,
                 head = at / column_blocks / query_blocks;
@@ -135,7 +143,7 @@ __global__ __launch_bounds__(256) void attention(AttentionArgs p) {
         }
         if (p.dropout > 0) {
           const DropoutRow dropout(UInt64(*p.seed), head * p.queries + first + r, p.dropout);
-          w = dropout.keeps(UInt32(k + lane)) ? w * kept : A(0);
+          w = dropout.keeps(UInt32(k + lane)) ? w * kept_scale : A(0);
         }
         weights[r * kPitch + lane] = w;
       }

@@ -43,7 +43,7 @@ FACULA_FN DropoutHash dropout_hash(UInt64 seed, Int64 row) {
   x ^= x >> 31;
   return {UInt32(x), UInt32(x >> 32)};
 }
-/// Hashes of columns from here on are kept.
+/// Hashes of columns from here on are stored.
 FACULA_FN UInt32 dropout_threshold(double p) {
   const double most = 4294967295.0, at = p * 4294967296.0;
   return UInt32(at < most ? at : most);

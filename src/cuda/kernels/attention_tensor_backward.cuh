@@ -46,6 +46,76 @@ FACULA_FN void find_delta(QueryNumbers (&numbers)[kGroups][2], const AttentionAr
     }
 }
 
+FACULA_FN DropoutHash hash_of_query(const AttentionArgs& p, UInt32 head, UInt32 query) {
+  return dropout_hash(UInt64(*p.seed), head * p.queries + query);
+}
+
+/// The numbers of a tile of queries, a thread for each, in shared memory; of two tiles in turns.
+template <int kOthers, bool kDropout>
+struct TileNumbers {
+  const AttentionArgs& p;
+  UInt32 head;
+  QueryNumbers* numbers;
+  DropoutHash* hashes;
+
+  FACULA_FN QueryNumbers read(UInt32 tile) const {
+    return threadIdx.x < kOthers ? query_numbers(p, head, tile * kOthers + threadIdx.x) : no_query();
+  }
+  FACULA_FN void write(UInt32 tile, const QueryNumbers& of_query) const {
+    if (threadIdx.x >= kOthers) return;
+    const UInt32 at = tile % 2 * kOthers + threadIdx.x;
+    numbers[at] = of_query;
+    if constexpr (kDropout) hashes[at] = hash_of_query(p, head, tile * kOthers + threadIdx.x);
+  }
+};
+
+/// The other numbers of this thread's rows, which begin at `row`, where these are queries.
+template <bool kDropout, int kGroups>
+FACULA_FN void row_numbers(QueryNumbers (&numbers)[kGroups][2], DropoutHash (&hash)[kGroups][2], const AttentionArgs& p,
+                           UInt32 head, UInt32 row) {
+  for (int g = 0; g < kGroups; ++g)
+    for (int h = 0; h < 2; ++h) {
+      const UInt32 query = row + 16 * g + 8 * h + threadIdx.x % 32 / 4;
+      numbers[g][h].log_sum =
+          query < p.queries ? static_cast<const float*>(p.sums)[head * p.queries + query] * kLog2e : -never<float>();
+      if constexpr (kDropout) hash[g][h] = hash_of_query(p, head, query);
+    }
+}
+
+/// Scores become weights, and gradients of weights those of scores: d = w * (dropout(d) - delta). The numbers of queries
+/// are those of the thread's rows (`numbers`, `hash`), or with kOfKeys of the tile's columns (`tile_numbers`,
+/// `tile_hashes`). Rows begin at `row`, columns at `column`.
+template <bool kOfKeys, bool kDropout, int kGroups, int kTiles>
+FACULA_FN void score_gradients(float (&weight)[kGroups][kTiles][4], float (&grad)[kGroups][kTiles][4],
+                               const QueryNumbers (&numbers)[kGroups][2], const DropoutHash (&hash)[kGroups][2],
+                               const QueryNumbers* tile_numbers, const DropoutHash* tile_hashes, UInt32 row,
+                               UInt32 column, UInt32 threshold, float scale, float kept_scale) {
+  const int lane = threadIdx.x % 32;
+#pragma unroll
+  for (int j = 0; j < kTiles; ++j)
+#pragma unroll
+    for (int q = 0; q < 2; ++q) {
+      const int c = 8 * j + lane % 4 * 2 + q;
+#pragma unroll
+      for (int g = 0; g < kGroups; ++g)
+#pragma unroll
+        for (int h = 0; h < 2; ++h) {
+          const QueryNumbers n = kOfKeys ? tile_numbers[c] : numbers[g][h];
+          float &w = weight[g][j][2 * h + q], &d = grad[g][j][2 * h + q];
+          w = exp2_of(w * scale - n.log_sum);
+          if constexpr (kDropout) {
+            const DropoutHash& query = kOfKeys ? tile_hashes[c] : hash[g][h];
+            const UInt32 key = kOfKeys ? row + 16 * g + 8 * h + lane / 4 : column + c;
+            const bool keeps = dropout_keeps(query, key, threshold);
+            d = w * ((keeps ? d * kept_scale : 0.0f) - n.delta);
+            if (!keeps) w = 0;
+          } else {
+            d = w * (d - n.delta);
+          }
+        }
+    }
+}
+
 template <class T, int kEights, int kGroups, bool kOfKeys, int kMask, bool kDropout, bool kExact>
 __global__ __launch_bounds__(kTensorThreads, 2) void tensor_attention_backward(AttentionArgs p) {
   using M = typename MaskElement<T, kMask>::type;
@@ -55,7 +125,7 @@ __global__ __launch_bounds__(kTensorThreads, 2) void tensor_attention_backward(A
   T *mine = room, *mine2 = mine + kRows * kSize, *other = mine2 + kRows * kSize, *other2 = other + 2 * kTile;
   auto* tile_numbers = reinterpret_cast<QueryNumbers*>(other2 + 2 * kTile);
   auto* tile_hashes = reinterpret_cast<DropoutHash*>(tile_numbers + 2 * kOthers);
-  const int lane = threadIdx.x % 32, own = threadIdx.x / 32 * 16 * kGroups;
+  const int own = threadIdx.x / 32 * 16 * kGroups;
   const UInt32 rows = UInt32(kOfKeys ? p.keys : p.queries), others = UInt32(kOfKeys ? p.queries : p.keys),
                blocks = (rows + kRows - 1) / kRows, head = blockIdx.x / blocks, block = blockIdx.x % blocks,
                first = (kOfKeys ? block : blocks - 1 - block) * kRows;  // of causal rows the longest first
@@ -78,35 +148,19 @@ __global__ __launch_bounds__(kTensorThreads, 2) void tensor_attention_backward(A
                end = (seen + kOthers - 1) / kOthers, threshold = kDropout ? dropout_threshold(p.dropout) : 0;
   if (begin < end) fetch(begin);
   else copies_commit();
-  const auto hash_of = [&](UInt32 query) { return dropout_hash(UInt64(*p.seed), head * p.queries + query); };
-  // of queries: those of the tile are told by a thread for each, of rows by registers
-  const auto numbers_of_tile = [&](UInt32 tile) {
-    return threadIdx.x < kOthers ? query_numbers(p, head, tile * kOthers + threadIdx.x) : no_query();
-  };
-  const auto tell = [&](UInt32 tile, const QueryNumbers& numbers) {
-    if (threadIdx.x >= kOthers) return;
-    const UInt32 at = tile % 2 * kOthers + threadIdx.x;
-    tile_numbers[at] = numbers;
-    if constexpr (kDropout) tile_hashes[at] = hash_of(tile * kOthers + threadIdx.x);
-  };
+  const TileNumbers<kOthers, kDropout> of_tiles{p, head, tile_numbers, tile_hashes};
   QueryNumbers numbers[kGroups][2];
   DropoutHash hash[kGroups][2];
   if constexpr (kOfKeys) {
-    tell(begin, numbers_of_tile(begin));
+    of_tiles.write(begin, of_tiles.read(begin));
   } else {
     copies_wait<0>();
     __syncthreads();
     find_delta<T, kSize>(numbers, p, head, first, mine2, own);
-    for (int g = 0; g < kGroups; ++g)
-      for (int h = 0; h < 2; ++h) {
-        const UInt32 query = first + own + 16 * g + 8 * h + lane / 4;
-        numbers[g][h].log_sum =
-            query < p.queries ? static_cast<const float*>(p.sums)[head * p.queries + query] * kLog2e : -never<float>();
-        if constexpr (kDropout) hash[g][h] = hash_of(query);
-      }
+    row_numbers<kDropout>(numbers, hash, p, head, first + own);
   }
   float made[kGroups][kEights][4] = {}, made2[kGroups][kOfKeys ? kEights : 1][4] = {};
-  const float scale = float(p.scale) * kLog2e, kept = kDropout ? float(1 / (1 - p.dropout)) : 1.0f;
+  const float scale = float(p.scale) * kLog2e, kept_scale = kDropout ? float(1 / (1 - p.dropout)) : 1.0f;
 #pragma unroll 1
   for (UInt32 tile = begin; tile < end; ++tile) {
     copies_wait<0>();
@@ -114,40 +168,20 @@ __global__ __launch_bounds__(kTensorThreads, 2) void tensor_attention_backward(A
     QueryNumbers next;
     if (tile + 1 < end) {
       fetch(tile + 1);
-      if constexpr (kOfKeys) next = numbers_of_tile(tile + 1);
+      if constexpr (kOfKeys) next = of_tiles.read(tile + 1);
     }
     const T *at = other + tile % 2 * kTile, *at2 = other2 + tile % 2 * kTile;
     float weight[kGroups][kTiles][4] = {}, grad[kGroups][kTiles][4] = {};
     rows_by_rows<T, kSize, kExact>(weight, mine, own, at);
     rows_by_rows<T, kSize, kExact>(grad, mine2, own, at2);
     mask_scores<kMask, kOfKeys>(weight, p, mask, first + own, tile * kOthers, scale);
-#pragma unroll
-    for (int j = 0; j < kTiles; ++j)
-#pragma unroll
-      for (int q = 0; q < 2; ++q) {
-        const int c = 8 * j + lane % 4 * 2 + q;
-#pragma unroll
-        for (int g = 0; g < kGroups; ++g)
-#pragma unroll
-          for (int h = 0; h < 2; ++h) {
-            const QueryNumbers n = kOfKeys ? tile_numbers[tile % 2 * kOthers + c] : numbers[g][h];
-            float &w = weight[g][j][2 * h + q], &d = grad[g][j][2 * h + q];
-            w = exp2_of(w * (is_added<kMask> ? 1.0f : scale) - n.log_sum);
-            if constexpr (kDropout) {
-              const DropoutHash& row = kOfKeys ? tile_hashes[tile % 2 * kOthers + c] : hash[g][h];
-              const UInt32 key = kOfKeys ? first + own + 16 * g + 8 * h + lane / 4 : tile * kOthers + c;
-              const bool keeps = dropout_keeps(row, key, threshold);
-              d = w * ((keeps ? d * kept : 0.0f) - n.delta);
-              if (!keeps) w = 0;
-            } else {
-              d = w * (d - n.delta);
-            }
-          }
-      }
+    score_gradients<kOfKeys, kDropout>(weight, grad, numbers, hash, tile_numbers + tile % 2 * kOthers,
+                                       tile_hashes + tile % 2 * kOthers, first + own, tile * kOthers, threshold,
+                                       is_added<kMask> ? 1.0f : scale, kept_scale);
     if constexpr (kOfKeys) weights_by_columns<T, kSize, kExact>(made2, weight, at2);
     weights_by_columns<T, kSize, kExact>(made, grad, at);
     if constexpr (kOfKeys)
-      if (tile + 1 < end) tell(tile + 1, next);
+      if (tile + 1 < end) of_tiles.write(tile + 1, next);
   }
   copies_wait<0>();  // where there was no tile
   __syncthreads();
@@ -157,7 +191,7 @@ __global__ __launch_bounds__(kTensorThreads, 2) void tensor_attention_backward(A
     store_rows<T, kSize>(head_of<T>(to, p, head), first, rows, wide, place, own, sum, factor);
   };
   store(kOfKeys ? p.grad_key : p.grad_query, chunks, mine, made, float(p.scale));
-  if constexpr (kOfKeys) store(p.grad_value, value_chunks, mine2, made2, kept);
+  if constexpr (kOfKeys) store(p.grad_value, value_chunks, mine2, made2, kept_scale);
 }
 
 }  // namespace facula::cuda

@@ -151,32 +151,23 @@ FACULA_FN constexpr A highest() {
   else if constexpr (A(-1) < A(0)) return A((UInt64(1) << (8 * sizeof(A) - 1)) - 1);
   else return A(-1);
 }
-/// NaN wins; of two zeros the larger one does, so that the order does not matter.
-template <class A>
-FACULA_FN A larger_of(A a, A b) {
+/// The larger or the smaller of two. NaN wins; 0 is larger than -0, so that the order of a fold does not matter.
+template <bool kLarger, class A>
+FACULA_FN A extreme_of(A a, A b) {
 #if FACULA_ARCH >= 800
   if constexpr (is_same_type<A, float>) {
-    float larger;
-    asm("max.NaN.f32 %0, %1, %2;" : "=f"(larger) : "f"(a), "f"(b));
-    return larger;
+    float extreme;
+    if constexpr (kLarger) asm("max.NaN.f32 %0, %1, %2;" : "=f"(extreme) : "f"(a), "f"(b));
+    else asm("min.NaN.f32 %0, %1, %2;" : "=f"(extreme) : "f"(a), "f"(b));
+    return extreme;
   }
 #endif
   if constexpr (is_floating_type<A>)
-    if (a == b) return kernels::from_bits(kernels::bits(a) & kernels::bits(b));
-  return b > a || b != b ? b : a;
-}
-template <class A>
-FACULA_FN A smaller_of(A a, A b) {
-#if FACULA_ARCH >= 800
-  if constexpr (is_same_type<A, float>) {
-    float smaller;
-    asm("min.NaN.f32 %0, %1, %2;" : "=f"(smaller) : "f"(a), "f"(b));
-    return smaller;
-  }
-#endif
-  if constexpr (is_floating_type<A>)
-    if (a == b) return kernels::from_bits(kernels::bits(a) | kernels::bits(b));
-  return b < a || b != b ? b : a;
+    if (a == b) {
+      if constexpr (kLarger) return kernels::from_bits(kernels::bits(a) & kernels::bits(b));
+      else return kernels::from_bits(kernels::bits(a) | kernels::bits(b));
+    }
+  return (kLarger ? b > a : b < a) || b != b ? b : a;
 }
 struct Max {
   template <class A>
@@ -185,7 +176,7 @@ struct Max {
   }
   template <class A>
   FACULA_FN static A merge(A a, A b) {
-    return larger_of(a, b);
+    return extreme_of<true>(a, b);
   }
 };
 struct Min {
@@ -195,7 +186,7 @@ struct Min {
   }
   template <class A>
   FACULA_FN static A merge(A a, A b) {
-    return smaller_of(a, b);
+    return extreme_of<false>(a, b);
   }
 };
 struct Or {

@@ -157,7 +157,7 @@ __global__ __launch_bounds__(256) void plane_factors(ChannelPartArgs p) {
   UInt64 place[kMany];
 #pragma unroll
   for (int m = 0; m < kMany; ++m) {
-    place[m] = kept(vector_place<V>(p, first + 256 * m));
+    place[m] = in_register(vector_place<V>(p, first + 256 * m));
     if (first + 256 * m >= p.count) continue;
     x[m] = *reinterpret_cast<const V*>(self + place[m]);
     if constexpr (kGradient) grads[m] = *reinterpret_cast<const V*>(grad + place[m]);

@@ -123,20 +123,36 @@ class OutputMap {
   Int64 group;
 };
 
-/// x of a group, from y: its channels by those positions that the same taps reach, which lie a stride apart. Position
-/// first + n * stride is shown by taps tap, tap + step, ... of windows n + near, n + near - back, ...
+/// x of a group, from y: its channels by the positions of one residue class of the stride. Only positions that lie a
+/// multiple of the stride apart are reached by the same taps, so each class is a dense product of its own.
+///
+/// With stride 2, three taps, a dilation of 1 and no padding, window w shows positions 2w, 2w + 1 and 2w + 2:
+///
+///     position      0   1   2   3   4 ...     class 0: positions 0 2 4 ..., taps 0 and 2
+///     window 0     t0  t1  t2                 class 1: positions 1 3 5 ..., tap 1
+///     window 1             t0  t1  t2
+///
+/// Along a dimension, position first + n * stride of a class is shown by
+///     tap                 of window n + near,
+///     tap + tap_step      of window n + near - back,
+///     tap + 2 * tap_step  of window n + near - 2 * back, ...
 template <class T, class A, class I>
 class InputMap {
  public:
   using Args = ConvArgs;
 
-  struct Class {
-    Int64 first[3], positions[3], tap[3], taps[3], near[3], back[3];
+  struct ResidueClass {
+    Int64 first[3];      // position, which is the residue
+    Int64 positions[3];  // how many there are
+    Int64 tap[3];        // the first that reaches them
+    Int64 taps[3];       // how many do
+    Int64 near[3];       // the window of the first tap, from n
+    Int64 back[3];       // windows from a tap to the next one
   };
   struct WeightLine {
     const T* data;  // of the channel
     const Args* p;
-    const Class* c;
+    const ResidueClass* c;
     FACULA_FN A at(I k) const {
       I output;
       const Place<I> t = split_inner(k, p->outputs, p->channels_inner, c->taps, output);
@@ -149,7 +165,7 @@ class InputMap {
   struct Weights {
     const T* data;
     const Args* p;
-    const Class* c;
+    const ResidueClass* c;
     FACULA_FN bool along() const { return !p->channels_inner; }
     FACULA_FN WeightLine line(Int64 n) const { return {data + n * product_of(p->kernel), p, c}; }
   };
@@ -157,7 +173,7 @@ class InputMap {
     const T* image;
     Place<I> position;
     const Args* p;
-    const Class* c;
+    const ResidueClass* c;
     FACULA_FN A at(I k) const {
       I output;
       const Place<I> t = split_inner(k, p->outputs, p->channels_inner, c->taps, output);
@@ -175,7 +191,7 @@ class InputMap {
   struct Positions {
     const T* data;
     const Args* p;
-    const Class* c;
+    const ResidueClass* c;
     FACULA_FN bool along() const { return p->channels_inner; }
     FACULA_FN PositionLine line(Int64 n) const {
       I image;
@@ -221,7 +237,7 @@ class InputMap {
  private:
   const Args& p;
   Int64 group;
-  Class c;
+  ResidueClass c;
 };
 
 /// w of a group: its channels of y by the elements of a window.
@@ -239,7 +255,7 @@ class WeightMap {
       return convert<A>(channel[image * p->y_image + offset_at(window, p->y_strides)]);
     }
   };
-  struct Gradients {
+  struct GradientLines {
     const T* data;
     const Args* p;
     FACULA_FN bool along() const { return !p->channels_inner; }
@@ -256,7 +272,7 @@ class WeightMap {
       return shown_at(*p, window, tap, offset) ? convert<A>(channel[image * p->x_image + offset]) : A{};
     }
   };
-  struct Taps {
+  struct TapLines {
     const T* data;
     const Args* p;
     FACULA_FN bool along() const { return !p->channels_inner; }
@@ -271,8 +287,8 @@ class WeightMap {
   FACULA_FN Int64 rows() const { return p.outputs; }
   FACULA_FN Int64 columns() const { return p.tiles.columns; }
   FACULA_FN Int64 inner() const { return p.tiles.inner; }
-  FACULA_FN Gradients left() const { return {static_cast<const T*>(p.y) + group * p.outputs * p.y_channel, &p}; }
-  FACULA_FN Taps right() const { return {static_cast<const T*>(p.x) + group * p.channels * p.x_channel, &p}; }
+  FACULA_FN GradientLines left() const { return {static_cast<const T*>(p.y) + group * p.outputs * p.y_channel, &p}; }
+  FACULA_FN TapLines right() const { return {static_cast<const T*>(p.x) + group * p.channels * p.x_channel, &p}; }
   FACULA_FN void store(Int64 row, Int64 column, A sum) const {
     if (p.channels_inner) {
       const Int64 tap = column / p.channels;

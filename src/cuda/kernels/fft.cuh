@@ -246,11 +246,11 @@ __global__ __launch_bounds__(256) void fft_pass(FftPass f) {
 /// Point n - k is the conjugate of point k.
 template <class T>
 __global__ __launch_bounds__(256) void fft_mirror(FftMirror f) {
-  const Int64 all = f.outer * f.points * f.inner, kept = f.points / 2 + 1;
+  const Int64 all = f.outer * f.points * f.inner, half_points = f.points / 2 + 1;
   for (Int64 i = thread_number(); i < all; i += thread_count()) {
     const Int64 row = i / f.inner, line = row / f.points, point = row - line * f.points;
-    const bool beyond = point >= kept;
-    const Int64 from = (line * kept + (beyond ? f.points - point : point)) * f.inner + (i - row * f.inner);
+    const bool beyond = point >= half_points;
+    const Int64 from = (line * half_points + (beyond ? f.points - point : point)) * f.inner + (i - row * f.inner);
     static_cast<Cx<T>*>(f.out)[i] = conj_if(beyond != f.conjugated, static_cast<const Cx<T>*>(f.half)[from]);
   }
 }

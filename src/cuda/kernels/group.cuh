@@ -34,9 +34,9 @@ FACULA_FN O step(const C& a, const C& b, const C& c, const C* parameters) {
 
 /// Where element `i` of the first inputs lies, in bytes from their first ones.
 template <int kDims, int kCount, class Index>
-struct Offsets {
+struct GroupOffsets {
   Int64 from[kCount] = {};
-  FACULA_FN Offsets(const GroupArgs& p, Int64 i) {
+  FACULA_FN GroupOffsets(const GroupArgs& p, Int64 i) {
     Index rest = static_cast<Index>(i);
 #pragma unroll
     for (int d = 0; d < kDims; ++d) {

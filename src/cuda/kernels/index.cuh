@@ -11,12 +11,12 @@
 
 namespace facula::cuda {
 
-struct Offsets {
+struct IndexOffsets {
   Int64 dense, index, target;
 };
 template <class Index>
-FACULA_FN Offsets offsets_of(const IndexDims& d, Index at) {
-  Offsets o{};
+FACULA_FN IndexOffsets offsets_of(const IndexDims& d, Index at) {
+  IndexOffsets o{};
   for (int k = 0; k < d.dims; ++k) {
     const Index size = Index(d.shape[k]), next = k + 1 < d.dims ? at / size : 0, here = at - next * size;
     o.dense += here * d.dense[k];
@@ -31,7 +31,7 @@ FACULA_FN Offsets offsets_of(const IndexDims& d, Index at) {
 template <class T, class Index>
 __global__ __launch_bounds__(256) void gather(IndexArgs g) {
   for (Int64 i = thread_number(); i < g.count; i += thread_count()) {
-    const Offsets o = offsets_of(g.all, Index(i));
+    const IndexOffsets o = offsets_of(g.all, Index(i));
     const Int64 k = checked_index(g.reporter, g.index[o.index], g.size, g.wraps);
     static_cast<T*>(g.dense)[o.dense] = k < 0 ? T{} : static_cast<const T*>(g.target)[o.target + k * g.step];
   }
@@ -40,7 +40,7 @@ __global__ __launch_bounds__(256) void gather(IndexArgs g) {
 template <class T, class Index>
 __global__ __launch_bounds__(256) void scatter_assign(IndexArgs g) {
   for (Int64 i = thread_number(); i < g.count; i += thread_count()) {
-    const Offsets o = offsets_of(g.all, Index(i));
+    const IndexOffsets o = offsets_of(g.all, Index(i));
     const Int64 k = checked_index(g.reporter, g.index[o.index], g.size, g.wraps);
     if (k >= 0) static_cast<T*>(g.target)[o.target + k * g.step] = static_cast<const T*>(g.dense)[o.dense];
   }
@@ -116,7 +116,7 @@ __global__ __launch_bounds__(256) void move_places(PlaceArgs g) {
 template <class Key, class Number>
 __global__ __launch_bounds__(256) void scatter_keys(IndexArgs g, void* places, void* order, Int64 nowhere) {
   for (Int64 i = thread_number(); i < g.count; i += thread_count()) {
-    const Offsets o = offsets_of(g.all, i);
+    const IndexOffsets o = offsets_of(g.all, i);
     const Int64 k = checked_index(g.reporter, g.index[o.index], g.size, g.wraps);
     static_cast<Key*>(places)[i] = Key(k < 0 ? nowhere : o.target + k * g.step);
     static_cast<Number*>(order)[i] = Number(i);

@@ -34,13 +34,13 @@ struct Segment {
     begin = Int64(part) * p.part;
     end = begin + p.part < p.count ? begin + p.part : p.count;
     places = static_cast<const Key*>(p.places);
-    const Offsets row = offsets_of(p.rows, (p.first_vector + vector) * kWide);
+    const IndexOffsets row = offsets_of(p.rows, (p.first_vector + vector) * kWide);
     target = static_cast<T*>(p.target) + row.target;
     dense = fixed_address(static_cast<const M*>(p.dense) + (kSource == kEdges ? Int64(vector) * kWide : row.dense));
     now = Key(p.nowhere);
     continues = false;
   }
-  /// Whether the first run began before: of sorted keys the neighbour tells, and of edges that there is a first one.
+  /// Whether the first run began before: sorted keys say so by the neighbour, edges by a first one.
   FACULA_FN bool continues_first() const {
     if (begin == 0 || places[begin] == Key(p.nowhere)) return false;
     return kSource == kEdges || places[begin - 1] == places[begin];

@@ -52,12 +52,12 @@ FACULA_FN T number(Real<T> x) {
 }
 
 template <class T>
-FACULA_FN T* matrix_of(const Matrices& a, Int64 i) {
+FACULA_FN T* matrix_of(const MatrixBatch& a, Int64 i) {
   return static_cast<T*>(a.data) + i * a.batch;
 }
 /// Element (r, c) of the matrix that begins at `x`.
 template <class T>
-FACULA_FN T& element(T* x, const Matrices& a, Int64 r, Int64 c) {
+FACULA_FN T& element(T* x, const MatrixBatch& a, Int64 r, Int64 c) {
   return x[r * a.row + c * a.column];
 }
 

@@ -4,7 +4,7 @@
 namespace facula::cuda {
 
 /// A batch of matrices: element (r, c) of matrix i lies at i * batch + r * row + c * column.
-struct Matrices {
+struct MatrixBatch {
   void* data;
   long long batch, row, column;
 };

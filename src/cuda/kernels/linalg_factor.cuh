@@ -9,7 +9,7 @@ namespace facula::cuda {
 /// x(r, c) -= x(r, k) * factor(c) for the columns after k up to `to` and the rows from first(c) on; a warp takes a
 /// column.
 template <class T, class First, class Factor>
-FACULA_FN void subtract_outer(T* x, const Matrices& a, Int64 k, Int64 to, Int64 rows, First first, Factor factor) {
+FACULA_FN void subtract_outer(T* x, const MatrixBatch& a, Int64 k, Int64 to, Int64 rows, First first, Factor factor) {
   for (Int64 c = k + 1 + warp_of_block(); c < to; c += warps_of_block()) {
     const T f = factor(c);
     for (Int64 r = first(c) + lane_number(); r < rows; r += 32)
@@ -19,7 +19,7 @@ FACULA_FN void subtract_outer(T* x, const Matrices& a, Int64 k, Int64 to, Int64 
 
 /// Columns of the lower factor. A matrix whose minor of order k is not positive gets info k, and is left.
 template <class T>
-__global__ __launch_bounds__(256) void cholesky_panel(Matrices a, Int64 count, Int64 n, Panel panel, int* info) {
+__global__ __launch_bounds__(256) void cholesky_panel(MatrixBatch a, Int64 count, Int64 n, Panel panel, int* info) {
   for (Int64 i = blockIdx.x; i < count; i += gridDim.x) {
     T* x = matrix_of<T>(a, i);
     const bool left = info[i] != 0;
@@ -62,7 +62,7 @@ struct PickPivot {
 
 /// The row of the element of column k whose parts are largest, from row k on.
 template <class T>
-FACULA_FN Int64 pivot_row(T* x, const Matrices& a, Int64 k, Int64 rows, Candidate<Real<T>>* room) {
+FACULA_FN Int64 pivot_row(T* x, const MatrixBatch& a, Int64 k, Int64 rows, Candidate<Real<T>>* room) {
   Candidate<Real<T>> best{Real<T>(-1), Int32(k)};
   for (Int64 r = k + threadIdx.x; r < rows; r += blockDim.x) {
     const T e = element(x, a, r, k);
@@ -73,7 +73,7 @@ FACULA_FN Int64 pivot_row(T* x, const Matrices& a, Int64 k, Int64 rows, Candidat
 }
 
 template <class T>
-FACULA_FN void exchange_in_panel(T* x, const Matrices& a, Int64 k, Int64 other, Int64 from, Int64 to) {
+FACULA_FN void exchange_in_panel(T* x, const MatrixBatch& a, Int64 k, Int64 other, Int64 from, Int64 to) {
   for (Int64 c = from + threadIdx.x; c < to && other != k; c += blockDim.x) {
     const T kept = element(x, a, k, c);
     element(x, a, k, c) = element(x, a, other, c);
@@ -84,7 +84,7 @@ FACULA_FN void exchange_in_panel(T* x, const Matrices& a, Int64 k, Int64 other, 
 /// L and U of columns, and the exchanges of rows, which are made in these columns alone. Rows count from one; info is
 /// the first column whose pivot is zero.
 template <class T>
-__global__ __launch_bounds__(256) void lu_panel(Matrices a, Int64 count, Int64 rows, Panel panel, int* pivots,
+__global__ __launch_bounds__(256) void lu_panel(MatrixBatch a, Int64 count, Int64 rows, Panel panel, int* pivots,
                                                 Int64 pivots_each, int* info) {
   FACULA_SHARED(Candidate<Real<T>>, room, kMostWarps);
   for (Int64 i = blockIdx.x; i < count; i += gridDim.x) {
@@ -111,7 +111,7 @@ __global__ __launch_bounds__(256) void lu_panel(Matrices a, Int64 count, Int64 r
 
 /// Exchanges row k with row pivots[k], for k in [from, until) in that order or backwards; a thread takes a column.
 template <class T>
-__global__ __launch_bounds__(256) void exchange_rows(Matrices a, Int64 count, Int64 columns, const int* pivots,
+__global__ __launch_bounds__(256) void exchange_rows(MatrixBatch a, Int64 count, Int64 columns, const int* pivots,
                                                      Int64 pivots_each, Int64 from, Int64 until, bool backward) {
   for (Int64 t = thread_number(); t < count * columns; t += thread_count()) {
     const Int64 i = t / columns, c = t - i * columns;
@@ -147,7 +147,7 @@ FACULA_FN Reflector<T> reflector_of(T first, Real<T> rest) {
 
 /// The length of rows [k + 1, rows) of column k: scaled, so that no square overflows.
 template <class T>
-FACULA_FN Real<T> length_below(T* x, const Matrices& a, Int64 k, Int64 rows, Real<T>* room) {
+FACULA_FN Real<T> length_below(T* x, const MatrixBatch& a, Int64 k, Int64 rows, Real<T>* room) {
   Real<T> most = 0;
   for (Int64 r = k + 1 + threadIdx.x; r < rows; r += blockDim.x)
     most = Max::merge(most, larger_part(element(x, a, r, k)));
@@ -160,7 +160,7 @@ FACULA_FN Real<T> length_below(T* x, const Matrices& a, Int64 k, Int64 rows, Rea
 
 /// x = x - factor v (v^H x) for a column of `rows` elements from row k on, v in column k of the reflectors; by a warp.
 template <class T>
-FACULA_FN void reflect_column(T* x, Int64 step, const T* v, const Matrices& a, Int64 k, Int64 rows, T factor,
+FACULA_FN void reflect_column(T* x, Int64 step, const T* v, const MatrixBatch& a, Int64 k, Int64 rows, T factor,
                               bool conjugate_vector) {
   T sum{};
   for (Int64 r = k + lane_number(); r < rows; r += 32) {
@@ -177,7 +177,7 @@ FACULA_FN void reflect_column(T* x, Int64 step, const T* v, const Matrices& a, I
 
 /// R above reflectors, and the factors of these, of columns.
 template <class T>
-__global__ __launch_bounds__(256) void qr_panel(Matrices a, Int64 count, Int64 rows, Panel panel, T* tau,
+__global__ __launch_bounds__(256) void qr_panel(MatrixBatch a, Int64 count, Int64 rows, Panel panel, T* tau,
                                                 Int64 tau_each) {
   FACULA_SHARED(Real<T>, room, kMostWarps);
   for (Int64 i = blockIdx.x; i < count; i += gridDim.x) {
@@ -201,7 +201,7 @@ __global__ __launch_bounds__(256) void qr_panel(Matrices a, Int64 count, Int64 r
 
 /// Applies reflectors [panel.from, panel.until), columns of `v`, to columns of x; a warp takes a column.
 template <class T>
-__global__ __launch_bounds__(256) void reflect_columns(Matrices v, const T* tau, Int64 tau_each, Matrices x,
+__global__ __launch_bounds__(256) void reflect_columns(MatrixBatch v, const T* tau, Int64 tau_each, MatrixBatch x,
                                                        Int64 count, Int64 rows, Int64 columns, Panel panel,
                                                        Reflection how) {
   for (Int64 w = warp_number(); w < count * columns; w += warp_count()) {

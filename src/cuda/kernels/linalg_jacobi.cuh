@@ -44,13 +44,13 @@ FACULA_FN Int64 pairs_of(Int64 n) { return (n + 1) / 2; }
 FACULA_FN Int64 rounds_of(Int64 n) { return 2 * pairs_of(n) - 1; }
 
 /// Pair j of a round; of an odd number one has no partner (then q is n).
-struct Pair {
+struct IndexPair {
   Int64 p, q;
 };
-FACULA_FN Pair pair_of(Int64 n, Int64 round, Int64 j) {
+FACULA_FN IndexPair pair_of(Int64 n, Int64 round, Int64 j) {
   const Int64 last = rounds_of(n);  // it stays, the others go round
   const Int64 a = j ? (round + j) % last : last, b = j ? (round + last - j) % last : round;
-  return a < b ? Pair{a, b} : Pair{b, a};
+  return a < b ? IndexPair{a, b} : IndexPair{b, a};
 }
 
 /// What the methods begin with: x divided by the power of two that makes its largest part less than one, and vectors
@@ -112,7 +112,7 @@ __global__ __launch_bounds__(256) void begin_hermitian(const T* a, Sweeps s, boo
 }
 
 template <class T>
-FACULA_FN Rotation<Real<T>> hermitian_rotation(const T* x, Int64 n, Pair pair, Real<T> limit) {
+FACULA_FN Rotation<Real<T>> hermitian_rotation(const T* x, Int64 n, IndexPair pair, Real<T> limit) {
   if (pair.q == n) return {1, 0, 0, 0};
   const T gamma = x[pair.p + pair.q * n];
   const Real<T> size = kernels::abs(gamma);
@@ -125,7 +125,7 @@ template <class T>
 FACULA_FN void turn_block(T* x, Int64 n, Int64 round, Int64 j, Int64 k, const Rotation<Real<T>>* rotations) {
   const Rotation<Real<T>> rows = rotations[j], columns = rotations[k];
   if (!turns(rows) && !turns(columns)) return;
-  const Pair r = pair_of(n, round, j), c = pair_of(n, round, k);
+  const IndexPair r = pair_of(n, round, j), c = pair_of(n, round, k);
   T block[2][2];
   for (int b = 0; b < 2; ++b)
     for (int a = 0; a < 2; ++a) {
@@ -159,7 +159,7 @@ FACULA_FN void turn_part(const Sweeps& s, Int64 i, Int64 round, Int64 t) {
   t -= pairs * pairs;
   const Int64 j = t / n, row = t - j * n;
   if (!turns(rotations[j])) return;
-  const Pair pair = pair_of(n, round, j);
+  const IndexPair pair = pair_of(n, round, j);
   T* v = static_cast<T*>(s.vectors) + i * n * n + row;
   turn(rotations[j], v[pair.p * n], v[pair.q * n]);
 }
@@ -230,7 +230,7 @@ __global__ __launch_bounds__(256) void end_hermitian(Sweeps s, Real<T>* w, T* ve
 
 /// Square matrices of any strides; with `triangle` what is below the diagonal counts as zero.
 template <class T>
-__global__ __launch_bounds__(256) void begin_columns(Matrices a, Sweeps s, bool triangle) {
+__global__ __launch_bounds__(256) void begin_columns(MatrixBatch a, Sweeps s, bool triangle) {
   FACULA_SHARED(Real<T>, room, kMostWarps);
   for (Int64 i = blockIdx.x; i < s.count; i += gridDim.x) {
     const T* from = matrix_of<const T>(a, i);
@@ -251,7 +251,7 @@ FACULA_FN T sum_of_group(T value, int lanes) {
 /// Makes the two columns of a pair orthogonal; by a group of lanes, while others of the warp have other pairs, or none.
 /// Columns that are all but zero are left.
 template <class T>
-FACULA_FN bool turn_columns(const Sweeps& s, Int64 i, Pair pair, bool has_pair, int lanes) {
+FACULA_FN bool turn_columns(const Sweeps& s, Int64 i, IndexPair pair, bool has_pair, int lanes) {
   using R = Real<T>;
   has_pair = has_pair && pair.q < s.n;
   const Int64 rows = has_pair ? s.n : 0, first = threadIdx.x % unsigned(lanes), p = (i * s.n + pair.p) * s.n,

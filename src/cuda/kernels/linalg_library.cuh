@@ -19,11 +19,11 @@ __global__ __launch_bounds__(256) void addresses_of(char* first, Int64 bytes, In
   for (Int64 t = thread_number(); t < count; t += thread_count()) out[t] = first + t * bytes;
 }
 
-/// Matrices that are not finite (with `part` 1 and 2 in their lower and upper triangles) are marked, and become zero. A
+/// Matrices that are not finite (with `part` 1 and 2 in their lower and upper triangles) are flagged, and become zero. A
 /// block takes a matrix.
 template <class T, int part>
-__global__ __launch_bounds__(256) void set_aside(Matrices a, Int64 count, Int64 rows, Int64 columns, int mark,
-                                                 int* marks) {
+__global__ __launch_bounds__(256) void set_aside(MatrixBatch a, Int64 count, Int64 rows, Int64 columns, int flag,
+                                                 int* flags) {
   FACULA_SHARED(int, found, 1);
   for (Int64 i = blockIdx.x; i < count; i += gridDim.x) {
     T* x = matrix_of<T>(a, i);
@@ -36,18 +36,18 @@ __global__ __launch_bounds__(256) void set_aside(Matrices a, Int64 count, Int64 
       if (!kernels::isfinite(size)) found[0] = 1;
     }
     __syncthreads();
-    const bool is_marked = found[0] != 0;
-    for (Int64 t = threadIdx.x; is_marked && t < rows * columns; t += blockDim.x)
+    const bool is_flagged = found[0] != 0;
+    for (Int64 t = threadIdx.x; is_flagged && t < rows * columns; t += blockDim.x)
       element(x, a, t % rows, t / rows) = T{};
-    if (threadIdx.x == 0) marks[i] = is_marked ? mark : 0;
+    if (threadIdx.x == 0) flags[i] = is_flagged ? flag : 0;
     __syncthreads();
   }
 }
 
-/// What was marked is said in the place of what the library says.
-__global__ __launch_bounds__(256) void put_marks(const int* marks, int* info, Int64 count) {
+/// Flags replace what the library says.
+__global__ __launch_bounds__(256) void put_flags(const int* flags, int* info, Int64 count) {
   for (Int64 t = thread_number(); t < count; t += thread_count())
-    if (marks[t] != 0) info[t] = marks[t];
+    if (flags[t] != 0) info[t] = flags[t];
 }
 
 /// Vectors of real matrices: of those of a pair of conjugate eigenvalues the library gives the real and the imaginary

@@ -9,7 +9,8 @@ namespace facula::cuda {
 /// The columns of b become the solutions of a x = b for a triangular a; a warp takes kTogether of them, 32 rows at a
 /// time: what is known is subtracted, then the rows are solved one after the other. b's strides are anything.
 template <class T, bool lower, bool unit>
-__global__ __launch_bounds__(256) void solve_triangle(Matrices a, Matrices b, Int64 count, Int64 n, Int64 columns) {
+__global__ __launch_bounds__(256) void solve_triangle(MatrixBatch a, MatrixBatch b, Int64 count, Int64 n,
+                                                      Int64 columns) {
   constexpr int kTogether = sizeof(T) <= 8 ? 4 : 2;
   const Int64 groups = (columns + kTogether - 1) / kTogether, bands = (n + 31) / 32;
   for (Int64 w = warp_number(); w < count * groups; w += warp_count()) {

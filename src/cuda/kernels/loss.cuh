@@ -89,7 +89,7 @@ FACULA_FN A fold_log_sum(Line& x, A& top, A* room) {
   return kernels::log(total);
 }
 
-/// What is kept of a position: `own` is the score of its class `c`, `spread` the sum over all classes of what label
+/// What is stored of a position: `own` is the score of its class `c`, `spread` the sum over all classes of what label
 /// smoothing takes from each.
 template <class A>
 FACULA_FN void give_loss(const ClassArgs& p, Int64 at, Int64 c, A own, A top, A log_sum, double spread) {
@@ -200,13 +200,7 @@ __global__ __launch_bounds__(256, 2) void cross_entropy_long(ClassArgs p) {
     const T* scores = static_cast<const T*>(p.self) + row * n;
     const OwnScore<T> own(p, scores, row, threadIdx.x == 0);
     const Int64 before = before_vectors<kWide>(scores, n);
-    Exponentials<A> sum;
-    share_row<kRowThreads, kWide, kScoresMany>(threadIdx.x, before, n, [&]<int kWidth, int kMany>(Int64 place) {
-      Vector<A, kWidth> part[kMany];
-      read_share<kRowThreads>(part, scores, place);
-      sum.add(part);
-    });
-    sum = fold_block<MergeExponentials>(sum, room);
+    const Exponentials<A> sum = row_exponentials<kWide, kScoresMany, A>(scores, before, n, room);
     const A log_sum = kernels::log(sum.total);
     double spread = 0;
     if constexpr (kSpread != kNoSpread) {

@@ -6,7 +6,7 @@
 namespace facula::cuda {
 
 template <class T, class A, class I>
-class Matrices {
+class StridedProduct {
  public:
   using Args = MatricesArgs;
 
@@ -22,7 +22,7 @@ class Matrices {
     FACULA_FN Line line(Int64 n) const { return {data + n * line_step, step}; }
   };
 
-  FACULA_FN Matrices(const Args& args, Int64 batch) : p(args), b(batch) {}
+  FACULA_FN StridedProduct(const Args& args, Int64 batch) : p(args), b(batch) {}
   FACULA_FN Int64 rows() const { return p.tiles.rows; }
   FACULA_FN Int64 columns() const { return p.tiles.columns; }
   FACULA_FN Int64 inner() const { return p.tiles.inner; }

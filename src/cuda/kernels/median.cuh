@@ -1,4 +1,4 @@
-// What is read off sorted rows, NaN last: medians and the most frequent elements. `order` tells where elements were.
+// What is read off sorted rows, NaN last: medians and the most frequent elements. `order` says where elements were.
 #pragma once
 
 #include "block.cuh"

@@ -116,7 +116,7 @@ class WordSource {
   }
   /// In (0, 1].
   FACULA_FN float unit() { return unit_of(word()); }
-  /// Made in pairs, the second of which is kept for the next call.
+  /// Made in pairs, the second of which is stored for the next call.
   FACULA_RARE float normal() {
     has_second_ = !has_second_;
     if (!has_second_) return second_;

@@ -37,7 +37,7 @@ struct PoolWindowArgs {
   double divisor;  // in place of what the window shows, unless zero
   const void* in;
   void* out;
-  long long* places;  // null where nobody asks; elsewhere they lie as `out` does
+  long long* places;  // null where nobody wants them; elsewhere they lie as `out` does
 };
 
 }  // namespace facula::cuda

@@ -1,5 +1,5 @@
 // Pooling of planes by small windows whose size and stride the instance knows: a thread has several results below each
-// other, or a vector of channels, and asks memory for all that they show before it compares or adds.
+// other, or a vector of channels, and loads all that they show before it compares or adds.
 #pragma once
 
 #include "address.cuh"

@@ -1,6 +1,6 @@
-// Products of matrices whose elements a `Problem` finds: in memory, or in the windows of images.
+// Products of matrices whose elements a `Product` finds: in memory, or in the windows of images.
 //
-// A Problem is made of its arguments, of which `tiles` divides it, and the number of a product in the batch. It has
+// A Product is made of its arguments, of which `tiles` divides it, and the number of a product in the batch. It has
 // rows(), columns(), inner(); left() and right() with along() (whether elements of a line lie next to each other,
 // rather than the lines) and line(n), a row or column with at(k); and store(row, column, sum). T is the type in
 // memory, A that of sums, I that of positions.
@@ -49,9 +49,9 @@ struct TileSide {
 };
 
 /// A block of 16 x 16 threads makes a tile of 16 kEach x 16 kEach results.
-template <template <class, class, class> class Problem, class T, class A, class I, int kEach>
-__global__ __launch_bounds__(256) void product_by_tiles(typename Problem<T, A, I>::Args p) {
-  using P = Problem<T, A, I>;
+template <template <class, class, class> class Product, class T, class A, class I, int kEach>
+__global__ __launch_bounds__(256) void product_by_tiles(typename Product<T, A, I>::Args p) {
+  using P = Product<T, A, I>;
   constexpr int kLines = 16 * kEach, kRow = kLines + 1;
   FACULA_SHARED(A, left_room, kDepth * kRow);
   FACULA_SHARED(A, right_room, kDepth * kRow);
@@ -62,12 +62,12 @@ __global__ __launch_bounds__(256) void product_by_tiles(typename Problem<T, A, I
   for (Int64 at = blockIdx.x; at < tiles; at += gridDim.x) {
     const Int64 row = at % tall * kLines, column = at / tall % wide * kLines, batch = at / (tall * wide) % t.batch,
                 part = at / (tall * wide) / t.batch;
-    const P problem(p, batch);
-    const Int64 rows = problem.rows(), columns = problem.columns(), inner = problem.inner(), from = part * t.part,
+    const P product(p, batch);
+    const Int64 rows = product.rows(), columns = product.columns(), inner = product.inner(), from = part * t.part,
                 to = from + t.part < inner ? from + t.part : inner;
     if (row >= rows || column >= columns) continue;
-    TileSide<A, I, kEach, decltype(problem.left())> left(problem.left(), row, rows);
-    TileSide<A, I, kEach, decltype(problem.right())> right(problem.right(), column, columns);
+    TileSide<A, I, kEach, decltype(product.left())> left(product.left(), row, rows);
+    TileSide<A, I, kEach, decltype(product.right())> right(product.right(), column, columns);
     A sum[kEach][kEach] = {};
     for (Int64 k = from; k < to; k += kDepth) {
       left.load(left_room, k, to);
@@ -95,46 +95,46 @@ __global__ __launch_bounds__(256) void product_by_tiles(typename Problem<T, A, I
         const Int64 r = row + y + 16 * i, c = column + x + 16 * j;
         if (r >= rows || c >= columns) continue;
         if (t.parts > 1) partial[r * t.columns + c] = sum[i][j];
-        else problem.store(r, c, sum[i][j]);
+        else product.store(r, c, sum[i][j]);
       }
   }
 }
 
 /// Adds up the parts.
-template <template <class, class, class> class Problem, class T, class A, class I>
-__global__ __launch_bounds__(256) void product_of_parts(typename Problem<T, A, I>::Args p) {
+template <template <class, class, class> class Product, class T, class A, class I>
+__global__ __launch_bounds__(256) void product_of_parts(typename Product<T, A, I>::Args p) {
   const ProductTiles& t = p.tiles;
   const Int64 all = t.batch * t.rows * t.columns;
   for (Int64 i = thread_number(); i < all; i += thread_count()) {
     const Int64 column = i % t.columns, row = i / t.columns % t.rows;
-    const Problem<T, A, I> problem(p, i / t.columns / t.rows);
-    if (row >= problem.rows() || column >= problem.columns()) continue;
-    const Int64 used = (problem.inner() + t.part - 1) / t.part;
+    const Product<T, A, I> product(p, i / t.columns / t.rows);
+    if (row >= product.rows() || column >= product.columns()) continue;
+    const Int64 used = (product.inner() + t.part - 1) / t.part;
     A sum{};
     for (Int64 part = 0; part < used; ++part) sum = sum + static_cast<const A*>(t.partial)[part * all + i];
-    problem.store(row, column, sum);
+    product.store(row, column, sum);
   }
 }
 
 /// Few rows or columns: every result is made by a group of threads.
-template <template <class, class, class> class Problem, class T, class A, class I, int kWarps>
-__global__ __launch_bounds__(256) void product_by_results(typename Problem<T, A, I>::Args p) {
+template <template <class, class, class> class Product, class T, class A, class I, int kWarps>
+__global__ __launch_bounds__(256) void product_by_results(typename Product<T, A, I>::Args p) {
   FACULA_SHARED(A, room, kMostWarps);
   const ProductTiles& t = p.tiles;
   const Int64 all = t.batch * t.rows * t.columns;
   for_groups<kWarps>(all, [&](Int64 i, int member) {
     const Int64 column = i % t.columns, row = i / t.columns % t.rows;
-    const Problem<T, A, I> problem(p, i < all ? i / t.columns / t.rows : 0);
-    const bool mine = i < all && row < problem.rows() && column < problem.columns();
+    const Product<T, A, I> product(p, i < all ? i / t.columns / t.rows : 0);
+    const bool mine = i < all && row < product.rows() && column < product.columns();
     A sum{};
     if (mine) {
-      const auto left = problem.left().line(row);
-      const auto right = problem.right().line(column);
-      const Int64 inner = problem.inner();
+      const auto left = product.left().line(row);
+      const auto right = product.right().line(column);
+      const Int64 inner = product.inner();
       for (Int64 k = member; k < inner; k += group_threads(kWarps)) sum = sum + left.at(I(k)) * right.at(I(k));
     }
     sum = fold_group<Add, kWarps>(sum, room);
-    if (mine && member == 0) problem.store(row, column, sum);
+    if (mine && member == 0) product.store(row, column, sum);
   });
 }
 

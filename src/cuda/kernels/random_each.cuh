@@ -73,7 +73,7 @@ FACULA_FN double draw_poisson(double rate, const PhiloxStart& start, Int64 eleme
   return kernels::floor(kernels::fma(kernels::sqrt(rate), normals.at[0], rate) + 0.5);
 }
 
-/// Marsaglia and Tsang (2000): a cube of a normal value, kept or rejected; a shape below 1 is that of shape + 1 times a
+/// Marsaglia and Tsang (2000): a cube of a normal value, accepted or rejected; a shape below 1 is that of shape + 1 times a
 /// power of a uniform value. The constants are of single precision.
 template <class T, class F>
 FACULA_RARE F draw_gamma(F shape, WordSource source) {
@@ -176,7 +176,7 @@ __global__ __launch_bounds__(256) void random_gamma(void* out, const void* shape
   }
 }
 
-/// Gamma values by their sum; kept off 1 as well. A thread for each row.
+/// Gamma values by their sum, and below 1 as well. A thread for each row.
 template <class T>
 __global__ __launch_bounds__(256) void dirichlet_rows(void* out, Int64 rows, Int64 size) {
   using F = Compute<T>;

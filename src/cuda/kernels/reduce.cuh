@@ -159,7 +159,7 @@ FACULA_FN void give_result(const FoldGrid& g, Int64 result, const Best<C>& total
 
 // ---- what a thread folds: vectors of 16 bytes of neighbours, else single elements
 
-constexpr int kInFlight = 4;  // vectors that a thread has asked for before it looks at the first
+constexpr int kInFlight = 4;  // vectors that a thread requests before it looks at the first
 
 /// Neighbours at a multiple of kBytes, by accesses of as many.
 template <int kWide, int kBytes, class M>
@@ -325,7 +325,7 @@ template <class Fold, class M, class C, class A, int kThreads, int kBytes, int k
 FACULA_FN A fold_part(const FoldGrid& g, Int64 result, Int64 from, int member) {
   using Line = FoldLine<M, kBytes, kPlaces>;
   using Index = typename Line::Index;
-  Line line{static_cast<const M*>(g.in) + offset_of(g.kept, result), g.reduced.strides[0], 0, g};
+  Line line{static_cast<const M*>(g.in) + offset_of(g.retained, result), g.reduced.strides[0], 0, g};
   const C center = g.center ? static_cast<const C*>(g.center)[result] : C{};
   const bool is_last = from + g.part >= g.units;
   const Int64 size = is_last ? g.units - from : g.part;
@@ -456,7 +456,7 @@ __global__ __launch_bounds__(256) void fold_columns(FoldGrid g) {
   constexpr int kWide = kBytes == 16 ? column_wide(sizeof(M), sizeof(T)) : 1;
   FACULA_SHARED(T, room, 256 * kWide);
   const int x = threadIdx.x & (g.lanes - 1), y = threadIdx.x / g.lanes, pace = 256 / g.lanes;
-  const Int64 outer = blockIdx.x / g.strips, columns = g.kept.shape[0],
+  const Int64 outer = blockIdx.x / g.strips, columns = g.retained.shape[0],
               strip = Int64(blockIdx.x % g.strips) * g.lanes * kWide, column = strip + x * kWide,
               result = outer * columns + column;
   const bool has = column < columns;
@@ -467,7 +467,7 @@ __global__ __launch_bounds__(256) void fold_columns(FoldGrid g) {
     center[j] = g.center && has ? static_cast<const C*>(g.center)[result + j] : C{};
     total[j] = Fold::template identity<T>();
   }
-  const M* first = static_cast<const M*>(g.in) + column * g.kept.strides[0] + offset_of(g.kept, outer, 1);
+  const M* first = static_cast<const M*>(g.in) + column * g.retained.strides[0] + offset_of(g.retained, outer, 1);
   const Int64 from = blockIdx.y * g.part, count = from + g.part < g.units ? g.part : g.units - from;
   if (has)
     fold_column<Fold, C, kBytes, kBytes == 16 ? 4 : 8>(total, rows_from<kPlaces>(first, from + y, pace, g),

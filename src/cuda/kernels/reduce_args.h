@@ -28,7 +28,7 @@ constexpr int column_wide(int bytes, int total) {
 
 struct FoldGrid {
   long long results, count;  // `count` elements for every result
-  FoldDims kept, reduced;
+  FoldDims retained, reduced;
   const void *in, *center;
   void* out;
   long long* positions;  // of extrema

@@ -1,4 +1,4 @@
-// How kernels say what is wrong with a value: the first one of a device since the host last looked is kept.
+// How kernels say what is wrong with a value: the first one of a device since the host last looked is stored.
 #pragma once
 
 #include "report.h"
@@ -15,7 +15,7 @@ FACULA_RARE bool takes(const Reporter& r) {
   r.record->place = r.place;
   return true;
 }
-FACULA_RARE void tell(const Reporter& r, ErrorFound found) {
+FACULA_RARE void report(const Reporter& r, ErrorFound found) {
   __threadfence_system();  // the host reads it
   *const_cast<volatile unsigned*>(&r.record->found) = found;
 }
@@ -23,12 +23,12 @@ FACULA_RARE void report_index(const Reporter& r, Int64 index, Int64 size) {
   if (!takes(r)) return;
   r.record->index = index;
   r.record->size = size;
-  tell(r, kIndexOutside);
+  report(r, kIndexOutside);
 }
 FACULA_RARE void report_value(const Reporter& r, double value) {
   if (!takes(r)) return;
   r.record->value = value;
-  tell(r, kValueWrong);
+  report(r, kValueWrong);
 }
 
 /// The place of an index, which may count from the end where `wraps`; -1 after a report.

@@ -249,7 +249,7 @@ __global__ __launch_bounds__(256, 2) void row_norm_long_backward(RowArgs p) {
 
 // ---- gradients of weights and biases
 
-/// Where a part writes its sums; kForm says which are asked for.
+/// Where a part writes its sums; kForm says which are requested.
 template <class A, int kForm>
 FACULA_FN void give_row_sums(const RowSumArgs& p, Int64 part, Int64 result, const Sums<A>& sums) {
   if constexpr (kForm & kHasWeight) static_cast<A*>(p.weight)[part * p.apart + result] = sums.a;

@@ -6,7 +6,7 @@
 namespace facula::cuda {
 
 /// What kernels are compiled for, as the bits of a number: whether rows are centred, which factors there are (of a
-/// gradient: are asked for), whether rows are whole vectors, and whose the factors are: each element's, or those of
+/// gradient: are requested), whether rows are whole vectors, and whose the factors are: each element's, or those of
 /// `inner` neighbours, which may be whole vectors.
 enum RowForm : int { kCentred = 1, kHasWeight = 2, kHasBias = 4, kWholeRows = 8, kOfVectors = 16, kOfNeighbours = 32 };
 

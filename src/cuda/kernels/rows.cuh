@@ -1,5 +1,5 @@
 // Rows of contiguous tensors, read as vectors of 16 bytes. Those that fit are in the registers of a group of threads,
-// which asks for all of its vectors before it looks at the first; longer ones are read by a block, as often as needed.
+// which requests all of its vectors before it looks at the first; longer ones are read by a block, as often as needed.
 #pragma once
 
 #include "lines.cuh"
@@ -184,5 +184,17 @@ struct MergeExponentials {
     return {high.top, kernels::mul_add(low.total, share_of(low.top - high.top), high.total)};
   }
 };
+
+/// Those of a row of n elements, by a block, whose threads read kMany vectors at once.
+template <int kWide, int kMany, class C, class M>
+FACULA_FN Exponentials<C> row_exponentials(const M* row, Int64 before, Int64 n, Exponentials<C>* room) {
+  Exponentials<C> sum;
+  share_row<kRowThreads, kWide, kMany>(threadIdx.x, before, n, [&]<int kWidth, int kCount>(Int64 place) {
+    Vector<C, kWidth> part[kCount];
+    read_share<kRowThreads>(part, row, place);
+    sum.add(part);
+  });
+  return fold_block<MergeExponentials>(sum, room);
+}
 
 }  // namespace facula::cuda

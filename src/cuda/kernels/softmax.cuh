@@ -110,13 +110,7 @@ __global__ __launch_bounds__(256, 2) void softmax_long(Int64 rows, Int64 n, cons
     const M* x = static_cast<const M*>(in) + row * n;
     M* y = static_cast<M*>(out) + row * n;
     const Int64 before = before_vectors<kWide>(x, n);
-    Exponentials<C> sum;
-    share_row<kRowThreads, kWide, kLongMany>(threadIdx.x, before, n, [&]<int kWidth, int kMany>(Int64 place) {
-      Vector<C, kWidth> part[kMany];
-      read_share<kRowThreads>(part, x, place);
-      sum.add(part);
-    });
-    sum = fold_block<MergeExponentials>(sum, room);
+    const Exponentials<C> sum = row_exponentials<kWide, kLongMany, C>(x, before, n, room);
     const C last = kLog ? kernels::log(sum.total) : C(1) / sum.total;
     share_row<kRowThreads, kWide, kLongMany>(threadIdx.x, before, n, [&]<int kWidth, int kMany>(Int64 place) {
       Vector<C, kWidth> part[kMany];

@@ -3,7 +3,7 @@
 
 namespace facula::cuda {
 
-/// Rows of elements in place, and where they were before, if that is asked for.
+/// Rows of elements in place, and where they were before, if that is requested.
 struct SortArgs {
   long long rows, n;
   void* values;

@@ -24,9 +24,9 @@ FACULA_FN void store_vector(T* to, const Vector<T, n>& elements) {
 
 /// Two neighbours of 8 or 16 bits as one number; `low` comes first in memory.
 template <class T>
-using Pair = typename BitsOfSize<2 * sizeof(T)>::type;
+using BitsOfPair = typename BitsOfSize<2 * sizeof(T)>::type;
 template <class T>
-FACULA_FN Pair<T> narrow_pair(float low, float high) {
+FACULA_FN BitsOfPair<T> narrow_pair(float low, float high) {
 #if FACULA_ARCH >= 800
   if constexpr (is_same_type<T, Float16> || is_same_type<T, BFloat16>) {
     UInt32 pair;
@@ -36,7 +36,7 @@ FACULA_FN Pair<T> narrow_pair(float low, float high) {
   }
 #endif
   if constexpr (has_float8_instructions<T>) return narrow_float8<T>(low, high);
-  return Pair<T>(T(low).bits | UInt32(T(high).bits) << 8 * sizeof(T));
+  return BitsOfPair<T>(T(low).bits | UInt32(T(high).bits) << 8 * sizeof(T));
 }
 
 template <class T>
@@ -76,7 +76,7 @@ template <class T, int n>
 FACULA_FN Vector<T, n> narrow_all(const Vector<Compute<T>, n>& from) {
   Vector<T, n> narrow;
   if constexpr (is_narrow_type<T> && n % 2 == 0) {
-    Vector<Pair<T>, n / 2> pairs;
+    Vector<BitsOfPair<T>, n / 2> pairs;
 #pragma unroll
     for (int j = 0; j < n / 2; ++j) pairs.at[j] = narrow_pair<T>(from.at[2 * j], from.at[2 * j + 1]);
     narrow = __builtin_bit_cast(Vector<T, n>, pairs);

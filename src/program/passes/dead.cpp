@@ -21,9 +21,9 @@ void remove_dead(Program& program) {
 }
 
 void renumber(Program& program) {
-  constexpr int kGone = -1, kKept = 0;
+  constexpr int kGone = -1, kLive = 0;
   std::vector<int> number(program.values.size(), kGone);
-  const auto define = [&](int value) { number[static_cast<size_t>(value)] = kKept; };
+  const auto define = [&](int value) { number[static_cast<size_t>(value)] = kLive; };
   for (const ProgramInput& input : program.inputs) define(input.value);
   for (const ProgramNode& node : program.nodes) {
     for (const auto& result : node.results) std::for_each(result.begin(), result.end(), define);

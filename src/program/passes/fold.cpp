@@ -20,12 +20,12 @@ class Folder {
       const bool constant = input.kind == ProgramInput::Kind::Constant && !may_change(input.value);
       if (constant) known_[static_cast<size_t>(input.value)] = input.tensor;
     }
-    std::vector<ProgramNode> kept;
+    std::vector<ProgramNode> remaining;
     for (ProgramNode& node : program_.nodes) {
       if (can_fold(node)) fold(node);
-      else kept.push_back(std::move(node));
+      else remaining.push_back(std::move(node));
     }
-    program_.nodes = std::move(kept);
+    program_.nodes = std::move(remaining);
     keep_what_is_used();
     renumber(program_);
   }
@@ -49,7 +49,7 @@ class Folder {
     }
     return known && (any || is_small(node));
   }
-  // What is made from nothing is not kept when it is large.
+  // A large result of no inputs is not stored.
   bool is_small(const ProgramNode& node) const {
     constexpr int64_t kMost = 1 << 16;
     for (const auto& result : node.results) {

@@ -260,7 +260,8 @@ Joint joint(const Program& program, std::span<const Value> examples, const Joint
   const Start start = start_of(rerun.recorder, outputs, options.loss);
   std::vector<Edge> wanted;
   for (const auto& [input, leaf] : rerun.leaves) wanted.push_back(gradient_edge(leaf.impl()));
-  FACULA_CHECK(!wanted.empty(), ErrorKind::Runtime, "joint: no parameter and no input requires a gradient");
+  FACULA_CHECK(!wanted.empty(), ErrorKind::Runtime,
+               "joint: a parameter or an input that requires a gradient is expected, got none");
   const std::vector<Tensor> gradients =
       run_backward(start.roots, start.seeds, wanted,
                    {.keep_graph = options.differentiable, .create_graph = options.differentiable, .accumulate = false});

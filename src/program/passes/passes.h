@@ -19,7 +19,7 @@ void renumber(Program& program);
 // are not written to, generators are put back, and what the program holds is as before.
 
 /// The program in ops that have kernels: composites opened up, casts of autocast and views written down. `examples`
-/// are the user's inputs; with none, the program runs on the meta device, where a program that asks for values cannot.
+/// are the user's inputs; with none, the program runs on the meta device, where a program that reads values cannot.
 std::shared_ptr<Program> decompose(const Program& program, std::span<const Value> examples);
 
 struct JointOptions {

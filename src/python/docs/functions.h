@@ -1,4 +1,4 @@
-// What help() tells of functions that are not ops.
+// What help() says of functions that are not ops.
 #pragma once
 
 namespace facula::python::docs::functions {
@@ -52,7 +52,7 @@ inline constexpr char kFromNumpy[] = R"(from_numpy(array, /)
 
 Return a tensor on the memory of a NumPy array, so that each sees what is written to the other.
 
-Writing to the tensor of a read-only array raises RuntimeError, of which a warning tells once. TypeError for what is not
+Writing to the tensor of a read-only array raises RuntimeError, of which a warning says so once. TypeError for what is not
 an array and for elements such as strings, for which there is no dtype.
 
 >>> import numpy
@@ -182,7 +182,7 @@ True)";
 inline constexpr char kIsAnomalyEnabled[] = R"(is_anomaly_enabled()
 --
 
-Return whether anomaly mode is on in this thread: backward passes then tell of the op in the forward pass whose
+Return whether anomaly mode is on in this thread: backward passes then name the op in the forward pass whose
 derivative failed.
 
 >>> with torch.autograd.set_detect_anomaly(True, check_nan=False):
@@ -230,7 +230,7 @@ block.
 inline constexpr char kAutocastDecrementNesting[] = R"(autocast_decrement_nesting()
 --
 
-Count that this thread leaves a region of `autocast`, and return how many it is still in. At 0 kept casts may be let go
+Count that this thread leaves a region of `autocast`, and return how many it is still in. At 0 cached casts may be let go
 of (`clear_autocast_cache`).
 
 >>> torch.autocast_increment_nesting(), torch.autocast_decrement_nesting()

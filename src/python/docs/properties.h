@@ -1,4 +1,4 @@
-// What help() tells of the properties of Tensor.
+// What help() says of the properties of Tensor.
 #pragma once
 
 namespace facula::python::docs::properties {

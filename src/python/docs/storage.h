@@ -1,4 +1,4 @@
-// What help() tells of UntypedStorage.
+// What help() says of UntypedStorage.
 #pragma once
 
 namespace facula::python::docs::storage {
@@ -262,7 +262,7 @@ Return a storage with a copy of the bytes of a Python buffer.
 
 Args:
     buffer: an object with the buffer protocol, e.g. bytes.
-    byte_order: "little" or "native"; the order of the bytes is kept as it is.
+    byte_order: "little" or "native"; the order of the bytes stays as it is.
     count: how many elements of `dtype` to take; by default all bytes behind `offset`.
     offset: the first byte to take.
     dtype: what `count` counts; by default bytes.

@@ -1,4 +1,4 @@
-// What help() tells of the methods of Tensor that are not ops.
+// What help() says of the methods of Tensor that are not ops.
 #pragma once
 
 namespace facula::python::docs::tensor {
@@ -111,7 +111,7 @@ inline constexpr char kIsContiguous[] = R"(is_contiguous($self, memory_format=No
 --
 
 Return whether the elements lie in memory without gaps, in the order of `memory_format`; by default of
-`torch.contiguous_format`, where the last dimension moves fastest. `torch.channels_last` asks of 4-dimensional tensors
+`torch.contiguous_format`, where the last dimension moves fastest. `torch.channels_last` requires of 4-dimensional tensors
 whether dimension 1 moves fastest.
 
 >>> x = torch.zeros(2, 3)
@@ -147,7 +147,7 @@ Return whether elements can be negative: False for bool and the unsigned integer
 inline constexpr char kIsConj[] = R"(is_conj($self, /)
 --
 
-Return whether memory holds the conjugates of the values, as after `conj()`, which only marks its result.
+Return whether memory holds the conjugates of the values, as after `conj()`, which only flags its result.
 
 >>> torch.tensor([1 + 2j]).conj().is_conj()
 True)";
@@ -155,7 +155,7 @@ True)";
 inline constexpr char kIsNeg[] = R"(is_neg($self, /)
 --
 
-Return False: negation is computed at once here and never only marked, so there is nothing to resolve.
+Return False: negation is computed at once here and never only flagged, so there is nothing to resolve.
 
 >>> torch.tensor([1 + 2j]).conj().imag.is_neg()
 False)";
@@ -376,7 +376,7 @@ Args:
     inputs: a tensor or tensors that alone get their gradients; by default all leaves.
 
 Errors: RuntimeError for a tensor without history, for one of several elements without `gradient`, and for a second pass
-over a graph that was not kept.
+over a graph that was not retained.
 
 >>> x = torch.tensor([1.0, 2.0], requires_grad=True)
 >>> (x ** 2).sum().backward()

@@ -1,4 +1,4 @@
-// What help() tells of the types beside Tensor.
+// What help() says of the types beside Tensor.
 #pragma once
 
 namespace facula::python::docs::types {
@@ -124,7 +124,7 @@ NotImplementedError for a CPU generator, TypeError for what is not a generator.
 inline constexpr char kDtype[] =
     R"(The type of a tensor's elements: `torch.float32`, `torch.int64`, `torch.bool` and so on, each one object.
 
-Its properties tell the bytes per element (`itemsize`) and what numbers it holds. It cannot be made by calling the
+Its properties give the bytes per element (`itemsize`) and what numbers it holds. It cannot be made by calling the
 class; Python's `float`, `int`, `bool` and `complex` are taken for `torch.float64`, `torch.int64`, `torch.bool` and
 `torch.complex128`.
 

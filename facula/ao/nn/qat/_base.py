@@ -10,7 +10,7 @@ def qconfig_of(kind, mod, layer=None):
     found = nn.utils.parametrize.type_before_parametrizations(mod)
     if found is not kind._FLOAT_MODULE:
         raise AssertionError(
-            f"qat.{kind.__name__}.from_float only works for {kind._FLOAT_MODULE.__name__}, got {found.__name__}"
+            f"qat.{kind.__name__}.from_float: a {kind._FLOAT_MODULE.__name__} is expected, got {found.__name__}"
         )
     qconfig = getattr(mod if layer is None else layer, "qconfig", None)
     if not qconfig:

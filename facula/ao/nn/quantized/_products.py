@@ -69,7 +69,7 @@ def linear(input, weight, bias, scale, zero_point, relu=False):
 
     Args:
         scale, zero_point: of the result, whose dtype is that of the input.
-        relu: whether negative values become zero.
+        relu: if True, set negative values to zero.
 
     Errors: RuntimeError for other dtypes or shapes.
     """
@@ -116,7 +116,7 @@ def conv(input, weight, bias, stride, padding, dilation, groups, scale, zero_poi
     Args:
         stride, padding, dilation, groups, padding_mode, output_padding: as in nn.functional.conv1d to conv_transpose3d.
         scale, zero_point: of the result, whose dtype is that of the input.
-        relu: whether negative values become zero.
+        relu: if True, set negative values to zero.
 
     Errors: RuntimeError for other dtypes or shapes.
     """
@@ -124,7 +124,7 @@ def conv(input, weight, bias, stride, padding, dilation, groups, scale, zero_poi
     name = f"quantized.conv{'_transpose' if transposed else ''}{dims}d"
     given = _checked(name, input, weight)
     if input.dim() != weight.dim():
-        raise RuntimeError(f"{name}: expected an input of {weight.dim()} dimensions, got shape {list(input.shape)}")
+        raise RuntimeError(f"{name}: expected an input of {weight.dim()} dimensions, got shape {tuple(input.shape)}")
     scheme = PerTensor(input.dtype, float(scale), int(zero_point))
     plain = not transposed and input.dtype is not _C.qint32
     if plain and weight_rows(weight)[2] is None:

@@ -26,7 +26,7 @@ __all__ = [
 def _quantized(name, input):
     if not isinstance(input, facula.Tensor) or not input.is_quantized:
         kind = input.dtype if isinstance(input, facula.Tensor) else type(input).__name__
-        raise ValueError(f"Input to 'quantized.{name}' must be quantized!, got {kind}")
+        raise ValueError(f"quantized.{name}: input must be quantized, got {kind}")
     return input
 
 
@@ -72,8 +72,8 @@ def avg_pool2d(input: Tensor, kernel_size: int | Sequence[int], stride: int | Se
         kernel_size: of the window, a number or one for each dimension.
         stride: the step of the window; default: its size.
         padding: zeros added at both ends of each dimension.
-        ceil_mode: whether sizes are rounded up.
-        count_include_pad: whether padding counts in the mean.
+        ceil_mode: if True, round sizes up.
+        count_include_pad: if True, count padding in the mean.
         divisor_override: what sums are divided by instead of their number.
 
     Errors: ValueError for an input that is not quantised.
@@ -96,8 +96,8 @@ def avg_pool3d(input: Tensor, kernel_size: int | Sequence[int], stride: int | Se
         kernel_size: of the window, a number or one for each dimension.
         stride: the step of the window; default: its size.
         padding: zeros added at both ends of each dimension.
-        ceil_mode: whether sizes are rounded up.
-        count_include_pad: whether padding counts in the mean.
+        ceil_mode: if True, round sizes up.
+        count_include_pad: if True, count padding in the mean.
         divisor_override: what sums are divided by instead of their number.
 
     Errors: ValueError for an input that is not quantised.
@@ -121,8 +121,8 @@ def max_pool1d(input: Tensor, kernel_size: int | Sequence[int], stride: int | Se
         stride: the step of the window; default: its size.
         padding: how far windows reach over both ends of each dimension.
         dilation: the step between the elements of a window.
-        ceil_mode: whether sizes are rounded up.
-        return_indices: whether to return also where the maxima were.
+        ceil_mode: if True, round sizes up.
+        return_indices: if True, also return where the maxima were.
 
     Errors: ValueError for an input that is not quantised.
 
@@ -144,8 +144,8 @@ def max_pool2d(input: Tensor, kernel_size: int | Sequence[int], stride: int | Se
         stride: the step of the window; default: its size.
         padding: how far windows reach over both ends of each dimension.
         dilation: the step between the elements of a window.
-        ceil_mode: whether sizes are rounded up.
-        return_indices: whether to return also where the maxima were.
+        ceil_mode: if True, round sizes up.
+        return_indices: if True, also return where the maxima were.
 
     Errors: ValueError for an input that is not quantised.
 
@@ -271,7 +271,7 @@ def interpolate(input: Tensor, size: Sequence[int] | None = None, scale_factor: 
         size: the new sizes, a number or one for each spatial dimension; or
         scale_factor: the factor of each.
         mode: 'nearest', 'bilinear' or another one of nn.functional.interpolate.
-        align_corners: whether the centres of the corner elements of input and output coincide.
+        align_corners: if True, let the centers of the corner elements of input and output coincide.
 
     Errors: ValueError for an input that is not quantised.
 
@@ -336,7 +336,7 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace
     Args:
         input: a quantised tensor.
         min_val, max_val: the limits.
-        inplace: whether the input itself is changed, and returned.
+        inplace: if True, change the input itself and return it.
 
     Errors: ValueError for an input that is not quantised.
 
@@ -420,7 +420,7 @@ def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = Fals
     Args:
         input: a quantised tensor.
         negative_slope: of the formula.
-        inplace: whether the input itself is changed, where no levels are given.
+        inplace: if True, change the input itself, where no levels are given.
         scale, zero_point: of the result; default: those of the input.
 
     Errors: ValueError for an input that is not quantised.

@@ -6,7 +6,6 @@ import unittest
 from typing import TYPE_CHECKING
 
 from facula._dynamo import reset
-
 from facula.compiler import _counters
 
 if TYPE_CHECKING:

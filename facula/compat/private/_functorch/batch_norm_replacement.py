@@ -1,4 +1,4 @@
-"""Normalisation over a batch that writes nothing."""
+"""Normalization over a batch that writes nothing."""
 
 from facula.func import replace_all_batch_norm_modules_
 

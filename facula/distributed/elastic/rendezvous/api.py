@@ -49,7 +49,7 @@ class RendezvousStateError(RendezvousError):
 
 
 class RendezvousGracefulExitError(RendezvousError):
-    """This launcher is no longer needed."""
+    """A launcher is no longer needed, and may end."""
 
 
 @dataclass

@@ -74,10 +74,10 @@ class CapabilityBasedPartitioner:
     Args:
         graph_module: the GraphModule.
         operator_support: says which nodes are supported.
-        allows_single_node_partition: whether a part may be one node.
+        allows_single_node_partition: if True, a part may be one node.
         non_compute_ops: names of ops that do not count as computation.
         allowed_single_node_partition_ops: names of ops that may be a part alone.
-        skip_horizontal_fusion: whether parts that only share an input stay apart.
+        skip_horizontal_fusion: if True, parts that only share an input stay apart.
 
     >>> from facula.fx.passes.infra.partitioner import CapabilityBasedPartitioner
     >>> from facula.fx.passes.operator_support import OperatorSupport
@@ -188,10 +188,10 @@ class CapabilityBasedPartitioner:
         modules = dict(self.graph_module.named_modules())
         idle = lambda node: node.op == "call_function" and get_node_target(modules, node) in self.non_compute_ops
         for part in partitions:
-            for neighbours in (lambda n: n.all_input_nodes, lambda n: n.users):
+            for neighbors in (lambda n: n.all_input_nodes, lambda n: n.users):
                 changed = True
                 while changed:
-                    ends = [n for n in part.nodes if idle(n) and not any(m in part.nodes for m in neighbours(n))]
+                    ends = [n for n in part.nodes if idle(n) and not any(m in part.nodes for m in neighbors(n))]
                     changed = bool(ends)
                     for node in ends:
                         part.remove_node(node)

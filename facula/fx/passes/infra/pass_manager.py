@@ -59,8 +59,8 @@ class PassManager(_Ordered):
         passes: functions from a module to a PassResult.
         constraints: functions (pass, later pass) -> whether that order is right.
         steps: how often they run, until nothing changes.
-        run_checks_after_each_pass: whether `check` is called after each.
-        suppress_check_failures: whether an order that breaks a constraint is run all the same.
+        run_checks_after_each_pass: if True, call `check` after each.
+        suppress_check_failures: if True, run an order that breaks a constraint all the same.
 
     Calling it on a module gives a PassResult.
 
@@ -116,7 +116,7 @@ class PassManager(_Ordered):
                     ready.append(later)
         if len(order) < len(self.passes):
             left = [p for p in self.passes if p not in order]
-            raise RuntimeError(f"Circular dependency detected within the following passes: {left}")
+            raise RuntimeError(f"solve_constraints: the passes require one another in a circle, got {left}")
         self.passes, self._validated = order, True
 
     def add_checks(self, check: Any) -> None:
@@ -126,7 +126,7 @@ class PassManager(_Ordered):
             check: a function of the module, of one parameter.
         """
         if len(inspect.signature(check).parameters) != 1:
-            raise TypeError("add_checks: check must take exactly one argument, the module")
+            raise TypeError("add_checks: check must take one argument, the module, got another function")
         self.check = check
 
     def check(self, module: Module) -> None:
@@ -157,7 +157,7 @@ class PassManager(_Ordered):
             result = fn(module)
             if not isinstance(result, PassResult):
                 raise TypeError(
-                    f"The result of the pass {name} should be type PassResult. Please wrap it with pass_result_wrapper()"
+                    f"PassManager: the pass {name} must return a PassResult (pass_result_wrapper makes one)"
                 )
             if self.run_checks_after_each_pass:
                 self.check(result.graph_module)

@@ -51,7 +51,7 @@ def topo_sort(nodes: Iterable[Node]) -> list[Node]:
                 if not waits[user]:
                     queue.put(user)
     if len(order) != len(nodes):
-        raise AssertionError("topo_sort: the nodes need one another in a circle")
+        raise AssertionError("topo_sort: the nodes depend on one another in a circle")
     return order
 
 
@@ -80,7 +80,7 @@ def fuse_as_graphmodule(gm: Module, nodes: Iterable[Node], module_name: str, par
         nodes: the nodes, each behind those that it takes.
         module_name: the name of its class.
         partition_lookup_table: the nodes as a dict.
-        always_return_tuple: whether it gives a tuple also of one value.
+        always_return_tuple: if True, return a tuple also of one value.
 
     Returns:
         (the GraphModule, the nodes that it takes, the nodes that it stands for outside).
@@ -97,11 +97,11 @@ def fuse_as_graphmodule(gm: Module, nodes: Iterable[Node], module_name: str, par
     inner = partition_lookup_table if partition_lookup_table is not None else dict.fromkeys(nodes)
     for node in nodes:
         if node.graph.owning_module is not gm:
-            raise AssertionError(f"{node} doesn't belong to passed in graph module {gm._get_name()}")
+            raise AssertionError(f"fuse_as_graphmodule: nodes of {gm._get_name()} are expected, got {node} of another graph")
         if node._erased:
-            raise AssertionError(f"{node} has been removed from owning graph")
+            raise AssertionError(f"fuse_as_graphmodule: node {node} has been removed from its graph")
     if not validate_partition(nodes):
-        raise AssertionError("Invalid partition, found dependency cycles")
+        raise AssertionError("fuse_as_graphmodule: the nodes of a partition reach it again through others")
     graph, inputs, values = Graph(), {}, {}
 
     def own(node):
@@ -187,7 +187,7 @@ def fuse_by_partitions(gm: Module, partitions: Sequence[dict[Node, None]], prefi
         gm: the GraphModule.
         partitions: dicts whose keys are nodes.
         prefix: of the submodules' names.
-        always_return_tuple: whether submodules give tuples also of one value.
+        always_return_tuple: if True, submodules return tuples also of one value.
 
     >>> from facula.fx.passes.utils.fuser_utils import fuse_by_partitions
     >>> gm = facula.fx.symbolic_trace(lambda x: (x + 1) * 2 - 3)

@@ -57,10 +57,10 @@ class SubgraphMatcher:
 
     Args:
         pattern: the graph to look for; its inputs stand for anything.
-        match_output: whether the pattern's output must be the graph's.
-        match_placeholder: whether the pattern's inputs must be inputs.
-        remove_overlapping_matches: whether a node is in one occurrence at most.
-        ignore_literals: whether numbers and strings may differ.
+        match_output: if True, the pattern's output must be the graph's.
+        match_placeholder: if True, the pattern's inputs must be inputs.
+        remove_overlapping_matches: if True, a node is in one occurrence at most.
+        ignore_literals: if True, numbers and strings may differ.
 
     Errors: ValueError for an empty pattern, AssertionError for one with nodes that nobody uses.
 
@@ -139,7 +139,7 @@ class SubgraphMatcher:
 
     def _match_literals(self, pn, gn, match):
         if isinstance(pn, Node) and isinstance(gn, Node):
-            raise AssertionError("pn and gn cannot both be Node")
+            raise AssertionError("SubgraphMatcher: at most one node is expected, got two")
         if isinstance(pn, Node):
             if pn.op != "placeholder":
                 return False
@@ -151,7 +151,7 @@ class SubgraphMatcher:
 
     def _match_nodes(self, pn, gn, match, node_name_match=""):
         if not isinstance(pn, Node) or not isinstance(gn, Node):
-            raise AssertionError(f"pn and gn must be Node, pn: {pn}, gn: {gn}")
+            raise AssertionError(f"SubgraphMatcher: two nodes are expected, got {pn} and {gn}")
         if pn in match.nodes_map:
             return match.nodes_map[pn] == gn
         if gn in match.nodes_map.values():

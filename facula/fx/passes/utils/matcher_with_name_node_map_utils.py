@@ -20,7 +20,9 @@ def _split_to_graph_and_name_node_map(gm):
     output = gm.graph.output_node()
     flat = output.args[0]
     if not isinstance(flat, (list, tuple)) or not flat or not isinstance(flat[-1], dict):
-        raise AssertionError("Expecting the last output of the pattern graph to be a dictionary")
+        raise AssertionError(
+            "SubgraphMatcherWithNameNodeMap: the last result of the pattern must be a dict, got something else"
+        )
     *values, names = flat
     output.args = (tuple(values),)
     gm.recompile()

@@ -103,7 +103,7 @@ def collate(batch, *, collate_fn_map=None):
         return collate(samples, collate_fn_map=collate_fn_map)
 
     if isinstance(first, collections.abc.Mapping):
-        return _rebuild_like(first, {key: column([sample[key] for sample in batch]) for key in first}, dict)
+        return _rebuild_like(first, {key: column(_under(key, batch)) for key in first}, dict)
     if isinstance(first, tuple) and hasattr(first, "_fields"):
         return type(first)(*(column(samples) for samples in zip(*batch)))
     if isinstance(first, collections.abc.Sequence):
@@ -113,6 +113,14 @@ def collate(batch, *, collate_fn_map=None):
         columns = [column(samples) for samples in zip(*batch)]
         return columns if isinstance(first, tuple) else _rebuild_like(first, columns, list)
     raise TypeError(_NO_WAY.format(type(first)))
+
+
+def _under(key, batch):
+    try:
+        return [sample[key] for sample in batch]
+    except KeyError:
+        keys = next(list(sample) for sample in batch if key not in sample)
+        raise KeyError(f"default_collate: each sample must have the keys of the first, {list(batch[0])}, got {keys}") from None
 
 
 def _inherited(first, collate_fn_map):
@@ -128,7 +136,17 @@ def collate_tensor_fn(batch, *, collate_fn_map=None):
         raise RuntimeError(
             f"default_collate: tensors of layout {batch[0].layout} need a collate_fn of your own"
         )
-    return facula.stack(batch, 0)
+    try:
+        return facula.stack(batch, 0)
+    except RuntimeError as error:
+        shapes = {tuple(sample.shape) for sample in batch if isinstance(sample, facula.Tensor)}
+        if len(shapes) < 2:
+            raise
+        raise RuntimeError(
+            f"default_collate: the samples of a batch must have equal shapes, got {sorted(shapes)[:8]}: pad or crop them in "
+            "the "
+            "dataset or in a collate_fn (nn.utils.rnn.pad_sequence pads)"
+        ) from error
 
 
 def collate_numpy_array_fn(batch, *, collate_fn_map=None):
@@ -143,14 +161,22 @@ def collate_numpy_scalar_fn(batch, *, collate_fn_map=None):
     return facula.as_tensor(batch)
 
 
+def _tensor_of(numbers, dtype=None):
+    try:
+        return facula.tensor(numbers, dtype=dtype)
+    except TypeError:
+        kinds = sorted({type(number).__name__ for number in numbers})
+        raise TypeError(f"default_collate: the samples of a batch must be of one kind, got {' and '.join(kinds)}") from None
+
+
 def collate_float_fn(batch, *, collate_fn_map=None):
     """Return a float64 tensor."""
-    return facula.tensor(batch, dtype=facula.float64)
+    return _tensor_of(batch, facula.float64)
 
 
 def collate_int_fn(batch, *, collate_fn_map=None):
     """Return an int64 (or bool) tensor."""
-    return facula.tensor(batch)
+    return _tensor_of(batch)
 
 
 def collate_str_fn(batch, *, collate_fn_map=None):

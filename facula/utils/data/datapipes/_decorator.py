@@ -38,7 +38,7 @@ class functional_datapipe:
     def __call__(self, cls):
         kinds = [kind for kind in (IterDataPipe, MapDataPipe) if inspect.isclass(cls) and issubclass(cls, kind)]
         if not kinds and not isinstance(cls, non_deterministic):
-            raise TypeError(f"functional_datapipe can only decorate IterDataPipe or MapDataPipe, got {cls!r}")
+            raise TypeError(f"functional_datapipe: a class of IterDataPipe or MapDataPipe is expected, got {cls!r}")
         kind = kinds[0] if kinds else IterDataPipe
         kind.register_datapipe_as_function(self.name, cls, enable_df_api_tracing=self.enable_df_api_tracing)
         return cls
@@ -85,19 +85,19 @@ class non_deterministic:
     def __init__(self, arg):
         whole = inspect.isclass(arg)
         if not whole and not callable(arg) or whole and not issubclass(arg, IterDataPipe):
-            raise TypeError(f"non_deterministic decorates a class of IterDataPipe, or takes a function, got {arg!r}")
+            raise TypeError(f"non_deterministic: a class of IterDataPipe or a function is expected, got {arg!r}")
         self._cls, self._asks = (arg, lambda pipe: True) if whole else (None, arg)
         functools.update_wrapper(self, arg)
 
     def __call__(self, *args, **kwargs):
         if self._cls is None:
             if len(args) != 1 or not inspect.isclass(args[0]) or not issubclass(args[0], IterDataPipe):
-                raise TypeError(f"non_deterministic decorates a class of IterDataPipe, got {args!r}")
+                raise TypeError(f"non_deterministic: a class of IterDataPipe is expected, got {args!r}")
             self._cls = args[0]
             return self
         made = self._cls(*args, **kwargs)
         if _settings["deterministic"] and self._asks(made):
-            raise TypeError(f"{self._cls.__name__} is non-deterministic, which guaranteed_datapipes_determinism forbids")
+            raise TypeError(f"{self._cls.__name__}: it is not deterministic, which guaranteed_datapipes_determinism forbids")
         return made
 
 
@@ -129,7 +129,7 @@ def argument_validation(f):
     def checked(*args, **kwargs):
         for name, value in signature.bind(*args, **kwargs).arguments.items():
             if name in hints and not _fits(value, hints[name]):
-                raise TypeError(f"Expected argument {name!r} as {hints[name]}, got {type(value)}")
+                raise TypeError(f"argument_validation: {name} must be of type {hints[name]}, got {type(value)}")
         return f(*args, **kwargs)
 
     return checked
@@ -175,7 +175,7 @@ def runtime_validation(f):
     def checked(self):
         for value in f(self):
             if hints and _settings["validates"] and not _fits(value, hints[0]):
-                raise RuntimeError(f"Expected an instance as subtype of {hints[0]}, but found {value}({type(value)})")
+                raise RuntimeError(f"runtime_validation: items of type {hints[0]} are expected, got {value!r} ({type(value)})")
             yield value
 
     return checked

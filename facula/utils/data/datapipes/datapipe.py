@@ -43,7 +43,7 @@ __all__ = ["DFIterDataPipe", "DataChunk", "IterDataPipe", "MapDataPipe"]
 
 
 class _Pipe:
-    """What both kinds have: functions by name, and text."""
+    """Base class of both kinds of pipes: functions by name, and text."""
 
     functions: dict[Any, Any]
     __iter__: Any
@@ -102,7 +102,7 @@ class _Pipe:
         [2, 4]
         """
         if function_name in cls.functions:
-            raise RuntimeError(f"Unable to add DataPipe function name {function_name} as it is already taken")
+            raise RuntimeError(f"register_function: a new name is expected, got {function_name}, which there is")
         if enable_df_api_tracing:
             raise NotImplementedError("functional_datapipe: data frames are not traced, got enable_df_api_tracing=True")
         cls.functions[function_name] = cls_to_register
@@ -178,7 +178,7 @@ class _Samples:
 
 
 class PipeState(enum.Enum):
-    """What a stream is doing: a restored one has read ahead, and goes on from there once."""
+    """Say what a stream is doing: a restored one has read ahead, and goes on from there once."""
 
     NOT_STARTED = 0
     RESTORED = 1
@@ -186,7 +186,7 @@ class PipeState(enum.Enum):
 
 
 class IterDataPipe(_Pipe, IterableDataset[_T_co]):
-    """A stream of samples: a subclass defines `__iter__`. Only its newest iterator can be read.
+    """Base class of streams of samples: a subclass defines `__iter__`. Only its newest iterator can be read.
 
     Pipes have the functions that `functional_datapipe` registered, such as map and batch, which make pipes of them.
 
@@ -245,7 +245,7 @@ class MapDataPipe(_Pipe, Dataset[_T_co]):
 
 
 class DFIterDataPipe(IterDataPipe["Any"]):
-    """A stream of data frames: a subclass defines `__iter__`. There are no functions for frames.
+    """Base class of streams of data frames: a subclass defines `__iter__`. There are no functions for frames.
 
     >>> issubclass(torch.utils.data.DFIterDataPipe, torch.utils.data.IterDataPipe)
     True

@@ -57,9 +57,10 @@ class ChunkDataset final : public StatefulDataset<ChunkDataset<ChunkReader, Chun
         policy_(std::move(preprocessing_policy)) {}
 
   BatchType get_batch(size_t batch_size) override {
-    FACULA_CHECK(workers_, facula::ErrorKind::Runtime, "Dataset needs to call reset() before calling get_batch().");
+    FACULA_CHECK(workers_, facula::ErrorKind::Runtime,
+                 "ChunkDataset.get_batch: reset() must be called before, got no reset");
     FACULA_CHECK(batch_size == options_.batch_size(), facula::ErrorKind::Runtime,
-                 "The requested batch size does not match with the initialized batch size: ", options_.batch_size(),
+                 "ChunkDataset.get_batch: a batch of the size of the options, ", options_.batch_size(),
                  " is expected, got ", batch_size);
     const std::lock_guard lock(*mutex_);
     while (waiting_.size() < batch_size && take_chunk()) continue;

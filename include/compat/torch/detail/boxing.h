@@ -114,7 +114,7 @@ struct Parameter<std::array<bool, N>> {
   static std::string schema() { return "bool[" + std::to_string(N) + "]"; }
   explicit Parameter(const facula::Value& given) {
     const std::vector<bool>& list = given.bools();
-    TORCH_CHECK(list.size() == N, "a list of ", N, " bools is expected, got ", list.size());
+    TORCH_CHECK(list.size() == N, "operator: a list of ", N, " bools is expected, got ", list.size());
     std::copy(list.begin(), list.end(), value.begin());
   }
   std::array<bool, N> value{};

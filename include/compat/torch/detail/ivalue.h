@@ -197,7 +197,7 @@ class Dict {
   bool contains(const Key& key) const { return place(key) != nullptr; }
   Value at(const Key& key) const {
     const auto* found = place(key);
-    FACULA_CHECK(found, facula::ErrorKind::Index, "Argument passed to at() was not in the map.");
+    FACULA_CHECK(found, facula::ErrorKind::Index, "Dict.at: the key is not in the dictionary");
     return found->second.template to<Value>();
   }
   size_t size() const { return items_->size(); }

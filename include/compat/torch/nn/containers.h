@@ -22,8 +22,8 @@ class AnyValue {
   template <class T>
   T get() {
     T* found = try_get<T>();
-    FACULA_CHECK(found, facula::ErrorKind::Runtime, "Attempted to cast AnyValue to ", typeid(T).name(),
-                 ", but its actual type is ", value_.type().name());
+    FACULA_CHECK(found, facula::ErrorKind::Runtime, "AnyValue.get: the type of the value is expected, ",
+                 value_.type().name(), ", got ", typeid(T).name());
     return *found;
   }
   const std::type_info& type_info() const { return value_.type(); }
@@ -62,8 +62,8 @@ struct TypedHolder final : AnyHolder {
     using Parameters = typename Signature<decltype(&M::forward)>::Parameters;
     AnyValue result;
     if (!call<Parameters, std::tuple_size_v<Parameters>>(arguments, result))
-      facula::throw_error(facula::ErrorKind::Runtime, module->name(), "'s forward() method expects ",
-                          std::tuple_size_v<Parameters>, " argument(s), but received ", arguments.size());
+      facula::throw_error(facula::ErrorKind::Runtime, module->name(), ".forward: expected ",
+                          std::tuple_size_v<Parameters>, " arguments, got ", arguments.size());
     return result;
   }
 
@@ -145,13 +145,14 @@ class AnyModule {
 
  private:
   detail::AnyHolder& held() const {
-    FACULA_CHECK(holder_, facula::ErrorKind::Runtime, "Cannot call forward() on an empty AnyModule");
+    FACULA_CHECK(holder_, facula::ErrorKind::Runtime, "AnyModule.forward: it holds no module");
     return *holder_;
   }
   template <class M>
   std::shared_ptr<M> checked() const {
     auto found = std::dynamic_pointer_cast<M>(ptr());
-    FACULA_CHECK(found, facula::ErrorKind::Runtime, "Attempted to cast module of type ", ptr()->name(), " to type ",
+    FACULA_CHECK(found, facula::ErrorKind::Runtime,
+                 "AnyModule.get: the type of the module is expected, ", ptr()->name(), ", got ",
                  typeid(M).name());
     return found;
   }
@@ -200,13 +201,13 @@ class SequentialImpl : public Cloneable<SequentialImpl> {
 
   template <class Result = Tensor, class... Args>
   Result forward(Args&&... args) {
-    FACULA_CHECK(!is_empty(), facula::ErrorKind::Runtime, "Cannot call forward() on an empty Sequential");
+    FACULA_CHECK(!is_empty(), facula::ErrorKind::Runtime, "Sequential.forward: it holds no module");
     std::vector<AnyValue> given;
     (given.emplace_back(std::decay_t<Args>(std::forward<Args>(args))), ...);
     AnyValue value = run(std::move(given));
     Result* found = value.try_get<Result>();
-    FACULA_CHECK(found, facula::ErrorKind::Runtime, "The type of the return value is ", value.type_info().name(),
-                 ", but you asked for type ", typeid(Result).name());
+    FACULA_CHECK(found, facula::ErrorKind::Runtime, "Sequential.forward: the type of the result is expected, ",
+                 value.type_info().name(), ", got ", typeid(Result).name());
     return *found;
   }
 
@@ -271,7 +272,7 @@ class SequentialImpl : public Cloneable<SequentialImpl> {
  private:
   AnyValue run(std::vector<AnyValue> arguments);
   AnyModule& checked(size_t i) const {
-    FACULA_CHECK(i < size(), facula::ErrorKind::Index, "Index out of range: ", i, " of ", size());
+    FACULA_CHECK(i < size(), facula::ErrorKind::Index, "ModuleList: expected an index below ", size(), ", got ", i);
     return const_cast<AnyModule&>(modules_[i]);
   }
   std::vector<AnyModule> modules_;
@@ -433,7 +434,7 @@ class ParameterListImpl : public Cloneable<ParameterListImpl> {
   auto begin() { return parameters_.begin(); }
   auto end() { return parameters_.end(); }
   Tensor& at(size_t i) {
-    FACULA_CHECK(i < size(), facula::ErrorKind::Index, "Index ", i, " is out of range of ", size());
+    FACULA_CHECK(i < size(), facula::ErrorKind::Index, "ParameterList: expected an index below ", size(), ", got ", i);
     return *parameters_[i];
   }
   Tensor& operator[](size_t i) { return at(i); }

@@ -25,7 +25,7 @@ class ExpandingArray {
  public:
   ExpandingArray(int64_t one) { values_.fill(one); }
   ExpandingArray(IntArrayRef values) {
-    FACULA_CHECK(values.size() == D, facula::ErrorKind::Runtime, "Expected ", D, " values, but instead got ",
+    FACULA_CHECK(values.size() == D, facula::ErrorKind::Runtime, "ExpandingArray: expected ", D, " values, got ",
                  values.size());
     std::copy(values.begin(), values.end(), values_.begin());
   }

@@ -56,7 +56,7 @@ class ExpandingRatio {
  public:
   ExpandingRatio(double one) { values_.fill(one); }
   ExpandingRatio(const std::vector<double>& values) {
-    FACULA_CHECK(values.size() == D, facula::ErrorKind::Runtime, "Expected ", D, " values, but instead got ",
+    FACULA_CHECK(values.size() == D, facula::ErrorKind::Runtime, "ExpandingArray: expected ", D, " values, got ",
                  values.size());
     std::copy(values.begin(), values.end(), values_.begin());
   }

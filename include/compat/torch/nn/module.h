@@ -40,7 +40,8 @@ class OrderedDict {
     for (const Item& item : items) insert(item.key(), item.value());
   }
   Value& insert(Key key, Value value) {
-    FACULA_CHECK(!contains(key), facula::ErrorKind::Runtime, what_, " '", key, "' already defined");
+    FACULA_CHECK(!contains(key), facula::ErrorKind::Runtime, what_,
+                 ": a name can be given once, got '", key, "' again");
     places_.emplace(key, items_.size());
     items_.emplace_back(std::move(key), std::move(value));
     return items_.back().value();
@@ -99,7 +100,8 @@ class OrderedDict {
  private:
   size_t place(const Key& key) const {
     const auto found = places_.find(key);
-    FACULA_CHECK(found != places_.end(), facula::ErrorKind::Runtime, what_, " '", key, "' is not defined");
+    FACULA_CHECK(found != places_.end(), facula::ErrorKind::Runtime, what_,
+                 ": expected the name of an entry, got '", key, "'");
     return found->second;
   }
   std::string what_;
@@ -305,7 +307,7 @@ class ModuleHolder {
     if constexpr (std::is_default_constructible_v<Contained>) return std::make_shared<Contained>();
     else return nullptr;
   }
-  void check() const { FACULA_CHECK(impl_, facula::ErrorKind::Runtime, "Accessing empty ModuleHolder"); }
+  void check() const { FACULA_CHECK(impl_, facula::ErrorKind::Runtime, "ModuleHolder: it holds no module"); }
 };
 template <class M>
 std::ostream& operator<<(std::ostream& stream, const ModuleHolder<M>& holder) {

@@ -385,7 +385,7 @@ class ConvAdd2d(_FusedModule):
         self.add = add
 
     def forward(self, x1: Tensor, x2: Tensor) -> Tensor:
-        """Return add(conv(x1), x2)"""
+        """Return add(conv(x1), x2)."""
         return self.add(self[0](x1), x2)
 
 
@@ -408,5 +408,5 @@ class ConvAddReLU2d(_FusedModule):
         self.relu = relu
 
     def forward(self, x1: Tensor, x2: Tensor) -> Tensor:
-        """Return relu(add(conv(x1), x2))"""
+        """Return relu(add(conv(x1), x2))."""
         return self.relu(self.add(self[0](x1), x2))

@@ -1,7 +1,7 @@
-"""A layer and its batch normalisation, of which the weight is rounded as it will be when both are one.
+"""A layer and its batch normalization, of which the weight is rounded as it will be when both are one.
 
 What is rounded is weight * g / s, where g is the normalisation's weight and s its running standard deviation; the result is
-divided by g / s again, so that the normalisation sees, and counts into its statistics, what the layer alone would give.
+divided by g / s again, so that the normalization sees, and counts into its statistics, what the layer alone would give.
 """
 
 from __future__ import annotations
@@ -53,19 +53,19 @@ class Folded(nn.Module):
             init.uniform_(self.bias, -bound, bound)
 
     def update_bn_stats(self) -> Self:
-        """Let the batch normalisation count into its statistics; return the layer."""
+        """Let the batch normalization count into its statistics; return the layer."""
         self.freeze_bn = False
         self.bn.training = True
         return self
 
     def freeze_bn_stats(self) -> Self:
-        """Have the batch normalisation use its statistics as they are; return the layer."""
+        """Have the batch normalization use its statistics as they are; return the layer."""
         self.freeze_bn: bool = True
         self.bn.training = False
         return self
 
     def _product(self, input, weight, bias):
-        raise NotImplementedError(f"{type(self).__name__}: a layer says what it does with its weight, got {input.shape}")
+        raise NotImplementedError(f"{type(self).__name__}: a layer says what it does with its weight, got {tuple(input.shape)}")
 
     def _folded(self, input):
         factor = self.bn.weight / facula.sqrt(self.bn.running_var + self.bn.eps)
@@ -78,7 +78,7 @@ class Folded(nn.Module):
         return self.bn(result)
 
     def train(self, mode: bool = True) -> Self:
-        """Set the mode as nn.Module does, but a frozen batch normalisation stays in evaluation mode."""
+        """Set the mode as nn.Module does, but a frozen batch normalization stays in evaluation mode."""
         self.training = mode
         if not self.freeze_bn:
             for child in self.children():
@@ -95,7 +95,7 @@ class Folded(nn.Module):
 
 
 def update_bn_stats(mod: Module) -> None:
-    """Let the batch normalisation of a fused layer count into its statistics: for ``model.apply(update_bn_stats)``.
+    """Let the batch normalization of a fused layer count into its statistics: for ``model.apply(update_bn_stats)``.
 
     Args:
         mod: any module; others than fused layers stay as they are.
@@ -111,7 +111,7 @@ def update_bn_stats(mod: Module) -> None:
 
 
 def freeze_bn_stats(mod: Module) -> None:
-    """Have the batch normalisation of a fused layer use its statistics as they are: for ``model.apply(freeze_bn_stats)``.
+    """Have the batch normalization of a fused layer use its statistics as they are: for ``model.apply(freeze_bn_stats)``.
 
     Args:
         mod: any module; others than fused layers stay as they are.

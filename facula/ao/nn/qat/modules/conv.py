@@ -24,7 +24,7 @@ __all__ = ["Conv1d", "Conv2d", "Conv3d"]
 
 
 class _ConvNd(nn.modules.conv._ConvNd):
-    """What they share; a class names its convolution of floating point after this one."""
+    """Base class of convolutions that round their weight; a class names its convolution of floating point after this one."""
 
     _FLOAT_MODULE: type
     _FLOAT_CONV_MODULE: type

@@ -24,7 +24,7 @@ _SHARED = "num_embeddings embedding_dim max_norm norm_type scale_grad_by_freq sp
 
 
 class _Embeddings(nn.Module):
-    """What both share."""
+    """Base class of Embedding and EmbeddingBag that round their table."""
 
     _FLOAT_MODULE: type
     _NAMES: list[str]

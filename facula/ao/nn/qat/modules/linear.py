@@ -47,7 +47,7 @@ class Linear(nn.Linear):
         self.weight_fake_quant: Any = rounding
 
     def forward(self, input: Tensor) -> Tensor:
-        """Return input @ rounded weight.T + bias"""
+        """Return input @ rounded weight.T + bias."""
         return F.linear(input, self.weight_fake_quant(self.weight), self.bias)
 
     @classmethod

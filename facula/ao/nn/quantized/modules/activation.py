@@ -27,7 +27,7 @@ class ReLU6(nn.ReLU):
     """``min(max(x, 0), 6)`` on the levels of the input.
 
     Args:
-        inplace: whether the input is written to.
+        inplace: if True, write to the input.
 
     >>> x = torch.quantize_per_tensor(torch.tensor([-1.0, 3.0, 9.0]), 1.0, 1, torch.quint8)
     >>> torch.ao.nn.quantized.ReLU6()(x).dequantize()

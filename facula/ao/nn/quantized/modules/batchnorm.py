@@ -1,4 +1,4 @@
-"""Batch normalisations on quantised tensors."""
+"""Batch normalizations on quantised tensors."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class _BatchNorm(_Levels):
 
     @classmethod
     def from_float(cls, mod: Module, use_precomputed_fake_quant: bool = False) -> BNReLU2d | BNReLU3d:
-        """Return the quantised form of an observed batch normalisation, or of one with its ReLU; `convert` calls it.
+        """Return the quantised form of an observed batch normalization, or of one with its ReLU; `convert` calls it.
 
         Args:
             mod: the module, whose observer has seen its outputs.

@@ -122,7 +122,7 @@ class _Conv(WeightedQuantizedModule):
     def forward(self, input: Tensor) -> Tensor:
         """Return the quantised outputs of quantised inputs. Errors: ValueError for inputs of another number of dimensions."""
         if input.dim() != self._DIMS + 2:
-            raise ValueError(f"{self._get_name()}: expected {self._DIMS + 2} dimensions, got shape {list(input.shape)}")
+            raise ValueError(f"{self._get_name()}: expected {self._DIMS + 2} dimensions, got shape {tuple(input.shape)}")
         return _products.conv(
             input, self._weight, self._bias, self.stride, self.padding, self.dilation, self.groups, self.scale,
             self.zero_point, self._RELU, self.padding_mode, self.transposed, self.output_padding,
@@ -189,8 +189,9 @@ class _Conv(WeightedQuantizedModule):
 
 
 class _Plain(_Conv):
-    def __init__(self, in_channels, out_channels, kernel_size, stride=1, padding=0, dilation=1, groups=1, bias=True,
-                 padding_mode="zeros", device=None, dtype=None):  # fmt: skip
+    def __init__(self, in_channels: int, out_channels: int, kernel_size: int | Sequence[int], stride: int | Sequence[int] = 1,
+                 padding: int | Sequence[int] = 0, dilation: int | Sequence[int] = 1, groups: int = 1, bias: bool = True,
+                 padding_mode: str = "zeros", device: Device = None, dtype: facula.dtype | None = None) -> None:  # fmt: skip
         super().__init__(in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode)
 
 

@@ -26,7 +26,7 @@ def _checked_dtype(dtype):
     if dtype is facula.quint4x2:
         raise NotImplementedError(f"Embedding: elements of less than a byte are not supported, got {dtype}")
     if dtype is not facula.quint8:
-        raise NotImplementedError(f"Embedding: Unsupported dtype specified for quantized Embedding, got {dtype}")
+        raise NotImplementedError(f"Embedding: not implemented for this dtype, got {dtype}")
     return dtype
 
 
@@ -123,8 +123,8 @@ class Embedding(nn.Module):
         self._packed_params = EmbeddingPackedParams(num_embeddings, embedding_dim, dtype)
         if _weight is not None:
             if list(_weight.shape) != [num_embeddings, embedding_dim]:
-                shape = [num_embeddings, embedding_dim]
-                raise AssertionError(f"{self._get_name()}: expected a table of shape {shape}, got {list(_weight.shape)}")
+                shape = (num_embeddings, embedding_dim)
+                raise AssertionError(f"{self._get_name()}: expected a table of shape {shape}, got {tuple(_weight.shape)}")
             self._packed_params.set_weight(_weight)
 
     def _get_name(self):

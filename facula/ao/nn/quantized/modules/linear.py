@@ -56,7 +56,7 @@ class LinearPackedParams(nn.Module):
             if not weight.is_quantized or weight.dtype is not facula.qint8:
                 raise RuntimeError(f"set_weight_bias: expected a weight of qint8, got {weight.dtype}")
         elif self.dtype is not facula.float16:
-            raise RuntimeError(f"set_weight_bias: Unsupported dtype on dynamic quantized linear!, got {self.dtype}")
+            raise RuntimeError(f"set_weight_bias: not implemented for this dtype, got {self.dtype}")
         elif weight.is_quantized:
             raise RuntimeError(f"set_weight_bias: expected a weight that is not quantised, got {weight.dtype}")
         else:
@@ -102,7 +102,7 @@ def _blank(rows, columns, dtype):
     if dtype is facula.float16:
         return facula.zeros(rows, columns, dtype=facula.float16)
     if dtype is not facula.qint8:
-        raise RuntimeError(f"Linear: Unsupported dtype specified for quantized Linear!, got {dtype}")
+        raise RuntimeError(f"Linear: not implemented for this dtype, got {dtype}")
     return facula._empty_affine_quantized([rows, columns], scale=1, zero_point=0, dtype=facula.qint8)
 
 
@@ -111,7 +111,7 @@ class Linear(OutputLevels, WeightedQuantizedModule):
 
     Args:
         in_features, out_features: sizes of the last dimension of inputs and outputs.
-        bias_: whether a bias, of float32, is added.
+        bias_: if True, add a bias, of float32.
         dtype: of the weight, qint8.
 
     Shapes: (*, in_features) to (*, out_features). Attributes: `scale` and `zero_point` of the outputs; `weight()` and `bias()`.

@@ -1,4 +1,4 @@
-"""Normalisations of samples on quantised tensors."""
+"""Normalizations of samples on quantised tensors."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class LayerNorm(_Levels, nn.LayerNorm):
         weight, bias: of float32, or None.
         scale, zero_point: of the outputs.
         eps: added to the variance.
-        elementwise_affine: whether there are weight and bias.
+        elementwise_affine: if True, there are weight and bias.
         device, dtype: accepted, and without effect.
 
     Errors: RuntimeError, at a call, for an input that is not quantised.
@@ -78,7 +78,7 @@ class GroupNorm(_Levels, nn.GroupNorm):
         weight, bias: of float32, or None.
         scale, zero_point: of the outputs.
         eps: added to the variance.
-        affine: whether there are weight and bias.
+        affine: if True, there are weight and bias.
         device, dtype: accepted, and without effect.
 
     Errors: RuntimeError, at a call, for an input that is not quantised.
@@ -131,7 +131,7 @@ class _InstanceNorm(_Levels):
 
     @classmethod
     def from_float(cls, mod: Module, use_precomputed_fake_quant: bool = False) -> Self:
-        """Return the quantised form of an observed instance normalisation; `convert` calls it.
+        """Return the quantised form of an observed instance normalization; `convert` calls it.
 
         Args:
             mod: the module, whose observer has seen its outputs.
@@ -157,7 +157,7 @@ class InstanceNorm1d(_InstanceNorm, nn.InstanceNorm1d):
         weight, bias: of float32, or None.
         scale, zero_point: of the outputs.
         eps: added to the variance.
-        affine: whether there are weight and bias.
+        affine: if True, there are weight and bias.
         momentum, track_running_stats: of nn.InstanceNorm1d.
         device, dtype: accepted, and without effect.
 
@@ -177,7 +177,7 @@ class InstanceNorm2d(_InstanceNorm, nn.InstanceNorm2d):
         weight, bias: of float32, or None.
         scale, zero_point: of the outputs.
         eps: added to the variance.
-        affine: whether there are weight and bias.
+        affine: if True, there are weight and bias.
         momentum, track_running_stats: of nn.InstanceNorm2d.
         device, dtype: accepted, and without effect.
 
@@ -197,7 +197,7 @@ class InstanceNorm3d(_InstanceNorm, nn.InstanceNorm3d):
         weight, bias: of float32, or None.
         scale, zero_point: of the outputs.
         eps: added to the variance.
-        affine: whether there are weight and bias.
+        affine: if True, there are weight and bias.
         momentum, track_running_stats: of nn.InstanceNorm3d.
         device, dtype: accepted, and without effect.
 

@@ -118,7 +118,7 @@ _COPIES = {None: None, "shallow": copying.copy, "deep": copying.deepcopy}
 
 
 class _ForkerIterDataPipe(_Shared):
-    """A stream of which every branch gets all samples."""
+    """Hand every sample of a stream to all branches."""
 
     def __init__(self, datapipe: IterDataPipe[Any], num_instances: int, buffer_size: int, copy: str | None) -> None:
         super().__init__(datapipe, num_instances, buffer_size)
@@ -133,7 +133,7 @@ class _ForkerIterDataPipe(_Shared):
 
 
 class _DemultiplexerIterDataPipe(_Shared):
-    """A stream each sample of which goes to one branch."""
+    """Hand every sample of a stream to one branch."""
 
     def __init__(self, datapipe: IterDataPipe[Any], num_instances: int, buffer_size: int, classifier_fn: Callable[..., Any],
                  drop_none: bool) -> None:  # fmt: skip
@@ -149,7 +149,7 @@ class _DemultiplexerIterDataPipe(_Shared):
         yield place, sample
 
     def __len__(self) -> int:
-        raise TypeError("a branch of a demultiplexed stream has no length")
+        raise TypeError("demux: a branch has no length")
 
 
 @functional_datapipe("fork")
@@ -172,7 +172,7 @@ class ForkerIterDataPipe(IterDataPipe["Any"]):
 
     def __new__(cls, datapipe: IterDataPipe[Any], num_instances: int, buffer_size: int = 1000, copy: str | None = None) -> Any:
         if num_instances < 1:
-            raise ValueError(f"Expected `num_instances` larger than 0, but {num_instances} is found")
+            raise ValueError(f"fork: num_instances must be positive, got {num_instances}")
         if copy not in _COPIES:
             raise ValueError(f"fork: copy must be None, 'shallow' or 'deep', got {copy!r}")
         if num_instances == 1:
@@ -203,7 +203,7 @@ class DemultiplexerIterDataPipe(IterDataPipe["Any"]):
     def __new__(cls, datapipe: IterDataPipe[Any], num_instances: int, classifier_fn: Callable[..., Any],
                 drop_none: bool = False, buffer_size: int = 1000) -> Any:  # fmt: skip
         if num_instances < 1:
-            raise ValueError(f"Expected `num_instances` larger than 0, but {num_instances} is found")
+            raise ValueError(f"demux: num_instances must be positive, got {num_instances}")
         warn_of_unpicklable(classifier_fn)
         shared = _DemultiplexerIterDataPipe(datapipe, num_instances, buffer_size, classifier_fn, drop_none)
         return [_ChildDataPipe(shared, number) for number in range(num_instances)]

@@ -22,7 +22,7 @@ __all__ = ["SamplerIterDataPipe", "ShufflerIterDataPipe"]
 
 
 class SamplerIterDataPipe(IterDataPipe["Any"]):
-    """What a sampler gives for a pipe: indices.
+    """Yield the indices that a sampler yields for a pipe.
 
     Args:
         datapipe: samples by index.
@@ -49,7 +49,7 @@ class SamplerIterDataPipe(IterDataPipe["Any"]):
 
 @functional_datapipe("shuffle")
 class ShufflerIterDataPipe(_Shuffling, IterDataPipe):
-    """A stream whose samples leave a buffer at random.
+    """Yield the samples of a stream from a buffer, at random.
 
     Args:
         datapipe: the stream.
@@ -71,7 +71,7 @@ class ShufflerIterDataPipe(_Shuffling, IterDataPipe):
 
     def __init__(self, datapipe: IterDataPipe[Any], *, buffer_size: int = 10000, unbatch_level: int = 0) -> None:
         if buffer_size <= 0:
-            raise AssertionError(f"buffer_size should be larger than 0, got {buffer_size}")
+            raise AssertionError(f"Shuffler: buffer_size must be positive, got {buffer_size}")
         self.datapipe: Any = datapipe if unbatch_level == 0 else datapipe.unbatch(unbatch_level=unbatch_level)
         self.buffer_size = buffer_size
 

@@ -23,8 +23,8 @@ class FileListerIterDataPipe(IterDataPipe["Any"]):
     Args:
         root: a folder, several, or a stream of them.
         masks: patterns for names, one of which must fit; none: all.
-        recursive: whether folders within are gone through.
-        abspath: whether paths begin at the root of the file system.
+        recursive: if True, go through folders within.
+        abspath: if True, paths begin at the root of the file system.
 
     >>> import pathlib, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -82,7 +82,7 @@ class FileOpenerIterDataPipe(IterDataPipe["Any"]):
 
     def __init__(self, datapipe: IterDataPipe[Any], mode: str = "r", encoding: str | None = None) -> None:
         if mode not in ("b", "t", "rb", "rt", "r"):
-            raise ValueError(f"Invalid mode {mode}")
+            raise ValueError(f"FileOpener: a mode of open() is expected, got {mode}")
         self.datapipe, self.mode, self.encoding = datapipe, mode if "r" in mode else f"r{mode}", encoding
 
     def __iter__(self) -> Iterator[tuple[str, Any]]:

@@ -26,11 +26,11 @@ __all__ = [
 
 
 class IterableWrapperIterDataPipe(IterDataPipe["Any"]):
-    """A stream of what an iterable gives.
+    """Yield what an iterable yields.
 
     Args:
         iterable: the samples.
-        deepcopy: whether each iterator reads a copy of it.
+        deepcopy: if True, each iterator reads a copy of it.
 
     >>> pipes = torch.utils.data.datapipes.iter
     >>> list(pipes.IterableWrapper([1, 2, 3]))
@@ -58,7 +58,7 @@ class IterableWrapperIterDataPipe(IterDataPipe["Any"]):
 
 @functional_datapipe("map")
 class MapperIterDataPipe(IterDataPipe["Any"]):
-    """What a function gives for each sample.
+    """Apply a function to each sample.
 
     Args:
         datapipe: the stream.
@@ -97,7 +97,7 @@ class MapperIterDataPipe(IterDataPipe["Any"]):
 
 @functional_datapipe("filter")
 class FilterIterDataPipe(IterDataPipe["Any"]):
-    """The samples for which a function is True.
+    """Yield the samples for which a function is True.
 
     Args:
         datapipe: the stream.
@@ -123,7 +123,7 @@ class FilterIterDataPipe(IterDataPipe["Any"]):
         for sample in self.datapipe:
             kept = self.filter_fn(*picked(sample, self.input_col))
             if not isinstance(kept, bool):
-                raise ValueError(f"Boolean output is required for `filter_fn` of {type(self).__name__}, got {type(kept)}")
+                raise ValueError(f"{type(self).__name__}: filter_fn must return a bool, got {type(kept)}")
             if kept:
                 yield sample
 
@@ -208,7 +208,7 @@ class UnBatcherIterDataPipe(IterDataPipe["Any"]):
 
     def __init__(self, datapipe: IterDataPipe[Any], unbatch_level: int = 1) -> None:
         if unbatch_level < -1:
-            raise ValueError(f"unbatch_level must be -1 or >= 0, got {unbatch_level}")
+            raise ValueError(f"UnBatcher: unbatch_level must be -1 or not negative, got {unbatch_level}")
         self.datapipe, self.unbatch_level = datapipe, unbatch_level
 
     def __iter__(self) -> Iterator[int]:
@@ -220,7 +220,7 @@ class UnBatcherIterDataPipe(IterDataPipe["Any"]):
             yield item
             return
         if not isinstance(item, list):
-            raise IndexError(f"unbatch_level {self.unbatch_level} exceeds the depth of the DataPipe, got {type(item).__name__}")
+            raise IndexError(f"UnBatcher: lists nested {self.unbatch_level} deep are expected, got {type(item).__name__}")
         for part in item:
             yield from self._parts(part, level if level == -1 else level - 1)
 
@@ -236,7 +236,7 @@ class GrouperIterDataPipe(IterDataPipe["Any"]):
         buffer_size: samples that wait for others of their key; None: any number.
         group_size: samples of a full group. Default: no group is full before the end.
         guaranteed_group_size: the least number of samples that a group must have when the buffer is full.
-        drop_remaining: whether groups that are too small then are left out.
+        drop_remaining: if True, leave out groups that are too small then.
 
     Errors: RuntimeError where the buffer is full and no group is large enough; AssertionError for sizes that do not fit it.
 
@@ -259,7 +259,7 @@ class GrouperIterDataPipe(IterDataPipe["Any"]):
         guaranteed = group_size if guaranteed_group_size is None else guaranteed_group_size
         sizes = [size for size in (group_size, guaranteed) if size is not None]
         if any(size <= 0 or buffer_size is not None and size > buffer_size for size in sizes):
-            raise AssertionError(f"groups must be larger than 0 and fit the buffer of {buffer_size}, got {sizes}")
+            raise AssertionError(f"Grouper: groups must be larger than 0 and fit the buffer of {buffer_size}, got {sizes}")
         self.datapipe, self.group_key_fn, self.keep_key, self.buffer_size = datapipe, group_key_fn, keep_key, buffer_size
         self.group_size, self.guaranteed_group_size, self.drop_remaining = group_size, guaranteed, drop_remaining
 
@@ -282,7 +282,9 @@ class GrouperIterDataPipe(IterDataPipe["Any"]):
                 if self.guaranteed_group_size is None or len(samples) >= self.guaranteed_group_size:
                     yield self._group(key, samples)
                 elif not self.drop_remaining:
-                    raise RuntimeError(f"Failed to group items, the buffer is full and the largest group is {samples}")
+                    raise RuntimeError(
+                        f"Grouper: the buffer is full and no group is complete, got a largest group of {samples}"
+                    )
         for key, samples in waiting.items():
             yield self._group(key, samples)
 
@@ -301,7 +303,7 @@ class ConcaterIterDataPipe(IterDataPipe["Any"]):
 
     def __init__(self, *datapipes: IterDataPipe[Any]) -> None:
         if not datapipes:
-            raise ValueError(f"{type(self).__name__}: Expected at least one DataPipe, got none")
+            raise ValueError(f"{type(self).__name__}: at least one DataPipe is expected, got none")
         if not all(isinstance(pipe, IterDataPipe) for pipe in datapipes):
             raise TypeError(f"{type(self).__name__}: expected streams (IterDataPipe) and nothing else, got {datapipes}")
         self.datapipes = datapipes
@@ -316,7 +318,7 @@ class ConcaterIterDataPipe(IterDataPipe["Any"]):
 
 @functional_datapipe("mux")
 class MultiplexerIterDataPipe(ConcaterIterDataPipe):
-    """A sample of each stream in turn, until one is at its end.
+    """Yield a sample of each stream in turn, until one is at its end.
 
     Args:
         datapipes: the streams. ValueError for none; TypeError for anything else.
@@ -385,7 +387,9 @@ class ShardingFilterIterDataPipe(IterDataPipe["Any"]):
         ValueError for an instance_id outside; RuntimeError for DEFAULT beside other groups.
         """
         if not 0 <= instance_id < num_of_instances:
-            raise ValueError(f"instance_id({instance_id}) should be smaller than num_of_instances({num_of_instances})")
+            raise ValueError(
+                f"apply_sharding: instance_id must be below num_of_instances={num_of_instances}, got {instance_id}"
+            )
         default = SHARDING_PRIORITIES.DEFAULT
         if any((group == default) != (sharding_group == default) for group in self.groups):
             raise RuntimeError(

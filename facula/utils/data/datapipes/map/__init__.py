@@ -20,11 +20,11 @@ __all__ = ["Batcher", "Concater", "Mapper", "SequenceWrapper", "Shuffler", "Zipp
 
 
 class SequenceWrapperMapDataPipe(MapDataPipe["Any"]):
-    """The elements of a sequence or mapping.
+    """Hold the elements of a sequence or mapping.
 
     Args:
         sequence: what has them.
-        deepcopy: whether it is copied.
+        deepcopy: if True, copy it.
 
     >>> pipes = torch.utils.data.datapipes.map
     >>> pipe = pipes.SequenceWrapper([10, 20])
@@ -53,7 +53,7 @@ def default_fn(data: Any) -> Any:
 
 @functional_datapipe("map")
 class MapperMapDataPipe(MapDataPipe["Any"]):
-    """What a function gives for each sample.
+    """Apply a function to each sample.
 
     Args:
         datapipe: the samples.
@@ -105,7 +105,7 @@ class BatcherMapDataPipe(MapDataPipe["Any"]):
 
     def __getitem__(self, index: int) -> DataChunk:
         if not 0 <= index < len(self):
-            raise IndexError(f"Index {index} is out of bound.")
+            raise IndexError(f"Batcher: index {index} is out of range")
         end = min((index + 1) * self.batch_size, len(self.datapipe))
         return self.wrapper_class([self.datapipe[i] for i in range(index * self.batch_size, end)])
 
@@ -128,7 +128,7 @@ class ConcaterMapDataPipe(MapDataPipe["Any"]):
 
     def __init__(self, *datapipes: MapDataPipe[Any]) -> None:
         if not datapipes:
-            raise ValueError(f"{type(self).__name__}: Expected at least one DataPipe, got none")
+            raise ValueError(f"{type(self).__name__}: at least one DataPipe is expected, got none")
         if not all(isinstance(pipe, MapDataPipe) for pipe in datapipes):
             raise TypeError(f"{type(self).__name__}: expected MapDataPipes and nothing else, got {datapipes}")
         self.datapipes = datapipes
@@ -139,7 +139,7 @@ class ConcaterMapDataPipe(MapDataPipe["Any"]):
             if 0 <= place < len(pipe):
                 return pipe[place]
             place -= len(pipe)
-        raise IndexError(f"Index {index} is out of range.")
+        raise IndexError(f"Concater: index {index} is out of range")
 
     def __len__(self) -> int:
         return sum(map(len, self.datapipes))
@@ -159,7 +159,7 @@ class ZipperMapDataPipe(ConcaterMapDataPipe):
 
     def __getitem__(self, index: int) -> tuple[int, int]:
         if index >= len(self):
-            raise IndexError(f"Index {index} is out of range for a zip of {len(self)} samples.")
+            raise IndexError(f"Zipper: index {index} is out of range for {len(self)} samples")
         return tuple(pipe[index] for pipe in self.datapipes)
 
     def __len__(self) -> int:
@@ -167,7 +167,7 @@ class ZipperMapDataPipe(ConcaterMapDataPipe):
 
 
 class ShufflerIterDataPipe(_Shuffling, IterDataPipe):
-    """The samples of a pipe in another order, as a stream.
+    """Yield the samples of a pipe in another order, as a stream.
 
     Args:
         datapipe: the pipe.

@@ -28,7 +28,7 @@ def _simple_graph_snapshot_restoration(datapipe: IterDataPipe[Any], n_iterations
     import facula
 
     if datapipe._state is _pipes.PipeState.RESTORED:
-        raise RuntimeError("Snapshot restoration cannot be applied. The graph has been restored already; read it first.")
+        raise RuntimeError("restore: the graph has been restored already and was not read since")
     datapipe._start_over()
     _settings.apply_random_seed(datapipe, facula.Generator() if rng is None else rng)
     samples = iter(datapipe)
@@ -36,5 +36,5 @@ def _simple_graph_snapshot_restoration(datapipe: IterDataPipe[Any], n_iterations
         try:
             next(samples)
         except StopIteration as end:
-            raise RuntimeError(f"expected {n_iterations} samples to go past in {datapipe}, got {number}") from end
+            raise RuntimeError(f"restore: expected {n_iterations} samples to go past in {datapipe}, got {number}") from end
     datapipe._restored, datapipe._state = samples, _pipes.PipeState.RESTORED

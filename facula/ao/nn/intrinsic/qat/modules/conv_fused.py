@@ -36,7 +36,7 @@ _FIRST_NAMES = {
 
 
 class _ConvBnNd(Folded, nn.modules.conv._ConvNd, _FusedModule):
-    """What they share; a class names the layers that it is made of."""
+    """Base class of convolutions with a normalization; a class names the layers that it is made of."""
 
     _version = 2
     _FLOAT_MODULE: type
@@ -59,7 +59,7 @@ class _ConvBnNd(Folded, nn.modules.conv._ConvNd, _FusedModule):
         return self._conv_forward(input, weight, bias)
 
     def forward(self, input: Tensor) -> Tensor:
-        """Return the convolution with the rounded weight, normalised."""
+        """Return the convolution with the rounded weight, normalized."""
         result = self._folded(input)
         return result if self._FLOAT_RELU_MODULE is None else F.relu(result)
 
@@ -94,7 +94,7 @@ class _ConvBnNd(Folded, nn.modules.conv._ConvNd, _FusedModule):
         return made._take(conv, bn)
 
     def to_float(self) -> Conv2d | ConvReLU2d:
-        """Return the convolution with the normalisation in its weight, with its ReLU where it has one.
+        """Return the convolution with the normalization in its weight, with its ReLU where it has one.
 
         >>> from torch.ao.nn.intrinsic import qat
         >>> qat.ConvBn1d(1, 1, 1, qconfig=torch.ao.quantization.default_qat_qconfig).to_float()
@@ -255,7 +255,7 @@ class ConvBnReLU3d(ConvBn3d):
 
 
 class _ConvReLU:
-    """What convolutions with a ReLU share."""
+    """Base class of convolutions with a ReLU."""
 
     _FLOAT_BN_MODULE = None
     _FLOAT_RELU_MODULE = nn.ReLU

@@ -1,4 +1,4 @@
-"""A linear layer and a batch normalisation, which round the weight while they train."""
+"""A linear layer and a batch normalization, which round the weight while they train."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ __all__ = ["LinearBn1d"]
 
 
 class LinearBn1d(Folded, nn.Linear, _FusedModule):
-    """A linear layer and a batch normalisation, whose weight is rounded as `convert` will round that of both in one.
+    """A linear layer and a batch normalization, whose weight is rounded as `convert` will round that of both in one.
 
     Args:
         in_features, out_features, bias: as for nn.Linear.
         eps, momentum: as for nn.BatchNorm1d.
-        freeze_bn: whether the normalisation uses its statistics as they are.
+        freeze_bn: if True, normalize with the statistics as they are.
         qconfig: its `weight` says how.
 
     Errors: AssertionError without a qconfig.
@@ -53,7 +53,7 @@ class LinearBn1d(Folded, nn.Linear, _FusedModule):
         return F.linear(input, weight, bias)
 
     def forward(self, input: Tensor) -> Tensor:
-        """Return the product with the rounded weight, normalised."""
+        """Return the product with the rounded weight, normalized."""
         return self._folded(input)
 
     @classmethod
@@ -82,7 +82,7 @@ class LinearBn1d(Folded, nn.Linear, _FusedModule):
         return made._take(linear, bn)
 
     def to_float(self) -> Linear:
-        """Return the linear layer with the normalisation in its weight.
+        """Return the linear layer with the normalization in its weight.
 
         >>> torch.ao.nn.intrinsic.qat.LinearBn1d(2, 1, qconfig=torch.ao.quantization.default_qat_qconfig).to_float()
         Linear(in_features=2, out_features=1, bias=True)

@@ -39,7 +39,7 @@ class LinearReLU(nnqat.Linear, _FusedModule):
         super().__init__(in_features, out_features, bias, qconfig)
 
     def forward(self, input: Tensor) -> Tensor:
-        """Return relu(input @ rounded weight.T + bias)"""
+        """Return relu(input @ rounded weight.T + bias)."""
         return F.relu(super().forward(input))
 
     def to_float(self) -> LinearReLU:

@@ -42,7 +42,7 @@ class _LinearThen(Fused, nnq.Linear):
     """A linear layer and a function; only the function's results are rounded."""
 
     def _then(self, x):
-        raise NotImplementedError(f"{type(self).__name__}: a layer says which function follows, got shape {list(x.shape)}")
+        raise NotImplementedError(f"{type(self).__name__}: a layer says which function follows, got shape {tuple(x.shape)}")
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the quantised outputs of quantised inputs."""

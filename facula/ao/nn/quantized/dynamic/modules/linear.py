@@ -49,7 +49,7 @@ class Linear(quantized.Linear):
 
     Args:
         in_features, out_features: sizes of the last dimension of inputs and outputs.
-        bias_: whether a bias, of float32, is added.
+        bias_: if True, add a bias, of float32.
         dtype: of the weight, qint8 or float16.
 
     Shapes: (*, in_features) to (*, out_features), float32. It is not differentiable. Attributes: `weight()` and `bias()`.

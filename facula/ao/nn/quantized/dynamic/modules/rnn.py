@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import facula
-from facula import nn
+from facula import _C, nn
 from facula.ao.nn.quantized.modules.utils import quantize_weight
 from facula.nn.utils.rnn import PackedSequence
 
@@ -47,7 +47,7 @@ def _blank(rows, columns, dtype):
     if dtype is facula.float16:
         return facula.zeros(rows, columns, dtype=facula.float16)
     if dtype is not facula.qint8:
-        raise RuntimeError(f"Unsupported dtype specified for dynamic quantized RNN: expected qint8 or float16, got {dtype}")
+        raise RuntimeError(f"RNN: dtype must be qint8 or float16, got {dtype}")
     return facula._empty_affine_quantized([rows, columns], scale=1, zero_point=0, dtype=facula.qint8)
 
 
@@ -60,7 +60,7 @@ def _weights(mod, names):
     observer = maker()
     if observer.dtype not in (facula.qint8, facula.float16):
         raise RuntimeError(
-            f"from_float: Unsupported dtype for dynamic RNN quantization, expected qint8 or float16, got {observer.dtype}"
+            f"from_float: the dtype of a dynamic quantization must be qint8 or float16, got {observer.dtype}"
         )
     found = {}
     for name in names:
@@ -227,7 +227,7 @@ class _RNNBase(nn.Module):
         if rows.dim() != wanted or rows.size(-1) != self.input_size:
             raise RuntimeError(
                 f"{self._get_name()}: input must have {wanted} dimensions and {self.input_size} features, "
-                f"got shape {list(rows.shape)}"
+                f"got shape {tuple(rows.shape)}"
             )
         sizes = input.batch_sizes.tolist() if packed else None
         if not packed and self.batch_first:
@@ -250,8 +250,8 @@ class _RNNBase(nn.Module):
             return (facula.zeros(shape, dtype=rows.dtype, device=rows.device),) * count
         states = tuple(hx) if isinstance(hx, (tuple, list)) else (hx,)
         if len(states) != count or any(list(s.shape) != shape for s in states):
-            given = [list(s.shape) for s in states]
-            raise RuntimeError(f"{self._get_name()}: expected hidden states of shape {shape}, got {given}")
+            given = [tuple(s.shape) for s in states]
+            raise RuntimeError(f"{self._get_name()}: expected hidden states of shape {tuple(shape)}, got {given}")
         return states if order is None else tuple(s.index_select(1, order) for s in states)
 
     @classmethod
@@ -396,11 +396,11 @@ class _Cell(nn.Module):
     def _next(self, input, state):
         w, name = self._weights, self._get_name()
         if input.dim() != 2 or input.size(1) != self.input_size:
-            shape = list(input.shape)
-            raise RuntimeError(f"{name}: input has inconsistent input_size: expected {self.input_size}, got {shape}")
+            shape = tuple(input.shape)
+            raise RuntimeError(f"{name}: input must have {self.input_size} features, got shape {shape}")
         if any(list(s.shape) != [len(input), self.hidden_size] for s in state):
-            shapes = [list(s.shape) for s in state]
-            raise RuntimeError(f"{name}: expected states of shape {[len(input), self.hidden_size]}, got {shapes}")
+            shapes = [tuple(s.shape) for s in state]
+            raise RuntimeError(f"{name}: expected states of shape {(len(input), self.hidden_size)}, got {shapes}")
         with facula.no_grad():
             from_input = product(input, w["weight_ih"], w["bias_ih"])
             return step(self.mode, from_input, product(state[0], w["weight_hh"], w["bias_hh"]), state)
@@ -496,7 +496,7 @@ class RNNCell(_Cell):
                  dtype: facula.dtype = facula.qint8) -> None:  # fmt: skip
         modes = {"tanh": "RNN_TANH", "relu": "RNN_RELU"}
         if nonlinearity not in modes:
-            raise RuntimeError(f"RNNCell: Unknown nonlinearity, expected 'tanh' or 'relu', got {nonlinearity!r}")
+            raise RuntimeError(f"RNNCell: nonlinearity must be {_C._one_of(nonlinearity, ('tanh', 'relu'))}")
         super().__init__(modes[nonlinearity], input_size, hidden_size, bias, dtype)
         self.nonlinearity = nonlinearity
 

@@ -1,12 +1,9 @@
-#include "python/near_name.h"
+#include "core/near_name.h"
 
 #include <algorithm>
 #include <array>
 
-#include "python/free_threading.h"
-#include "python/objects.h"
-
-namespace facula::python {
+namespace facula {
 
 namespace {
 
@@ -33,25 +30,6 @@ size_t edits(std::string_view a, std::string_view b, size_t most) {
   return last[b.size()];
 }
 
-PyObject* function_near_name(PyObject*, PyObject* args) {
-  PyObject *name, *candidates;
-  if (!PyArg_ParseTuple(args, "UO!:_near_name", &name, &PyList_Type, &candidates)) return nullptr;
-  return guarded([&]() -> PyObject* {
-    std::vector<std::string> known;
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(candidates); ++i) {
-      const Item item = list_item(candidates, i);
-      if (item.get() && PyUnicode_Check(item.get())) known.push_back(printable(item.get()));
-    }
-    const std::string found = near_name(printable(name), known);
-    return found.empty() ? Py_NewRef(Py_None)
-                         : PyUnicode_FromStringAndSize(found.data(), static_cast<Py_ssize_t>(found.size()));
-  });
-}
-
-PyMethodDef functions[] = {{"_near_name", function_near_name, METH_VARARGS,
-                            "The name of a list that is nearest to another one, or None where none is near."},
-                           {}};
-
 }  // namespace
 
 std::string near_name(std::string_view name, const std::vector<std::string>& candidates) {
@@ -70,6 +48,22 @@ std::string near_name(std::string_view name, const std::vector<std::string>& can
   return best;
 }
 
-void init_near_name(PyObject* module) { check(PyModule_AddFunctions(module, functions)); }
+std::string suggestion(std::string_view name, const std::vector<std::string>& candidates) {
+  const std::string meant = near_name(name, candidates);
+  return meant.empty() ? meant : ". Did you mean: '" + meant + "'?";
+}
 
-}  // namespace facula::python
+std::string alternatives(const std::vector<std::string>& words) {
+  std::string text;
+  for (size_t i = 0; i < words.size(); ++i) {
+    text += i == 0 ? "" : i + 1 < words.size() ? ", " : " or ";
+    text += "'" + words[i] + "'";
+  }
+  return text;
+}
+
+std::string one_of(const std::vector<std::string>& words, std::string_view given) {
+  return alternatives(words) + ", got '" + std::string(given) + "'" + suggestion(given, words);
+}
+
+}  // namespace facula

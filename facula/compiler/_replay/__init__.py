@@ -1,0 +1,1 @@
+"""Calls of compiled functions that are made without Python's interpreter: reading the source, and the steps that it becomes."""
