@@ -20,7 +20,7 @@ PyObject* text(const std::string& value) {
   return check(PyUnicode_DecodeUTF8(value.data(), static_cast<Py_ssize_t>(value.size()), "replace"));
 }
 PyObject* place_of(uint32_t place) { return text(budget::short_place(place)); }
-PyObject* op_of(uint16_t op) { return text(op ? budget::shown_op(op) : ""); }
+PyObject* op_of(uint16_t op) { return text(op ? budget::public_name_of(op) : ""); }
 
 /// A tuple of new references, which may be null where an error is set.
 template <class... Items>
