@@ -148,7 +148,7 @@ void test_small_texts() {
          text_of_tensor({3}, DType::Bool) == "(3,) bool");
   EXPECT(text_of_tensor({}, DType::Int64) == "() int64");
   EXPECT(short_place(31) == "train.py:31" && short_place(0).empty());
-  EXPECT(shown_op(op_id::_gelu_erf) == "gelu" && shown_op(op_id::linear) == "linear");
+  EXPECT(public_name_of(op_id::_gelu_erf) == "gelu" && public_name_of(op_id::linear) == "linear");
 }
 
 Holdings example() {
