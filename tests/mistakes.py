@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy  # noqa: F401  (programs use them)
 import io  # noqa: F401
+import multiprocessing.connection  # noqa: F401  (not while a loader is being deleted)
 import os
 import re
 import signal

@@ -92,6 +92,15 @@ def test_near_name_counts_edits():
         near("a", 3)
 
 
+def test_words_of_an_argument_and_the_one_that_was_meant():
+    assert _C._one_of("lef", ("left", "right")) == "'left' or 'right', got 'lef'. Did you mean: 'left'?"
+    assert _C._one_of("none", {"a": 1, "b": 2, "c": 3}) == "'a', 'b' or 'c', got 'none'"
+    assert _C._one_of(3, ["a"]) == "'a', got 3" and _C._one_of(None, [None, "a", "b"]) == "'a' or 'b', got None"
+    assert _C._suggestion("zeross", ["zeros"]) == ". Did you mean: 'zeros'?" and _C._suggestion(4, ["a"]) == _C._suggestion("a", []) == ""
+    with pytest.raises(TypeError):
+        _C._one_of("a", 3)
+
+
 # ---- calls
 
 

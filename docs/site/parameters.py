@@ -161,6 +161,8 @@ def described(
                 kept.append(["fields", "Attributes", left])
         elif block[0] in ("fields", "note") and block[1].startswith(("Errors", "Raises")):
             kept.append(raised(block))
+        elif block[0] == "note" and block[1].startswith("Shape"):
+            kept.append([*block[:2], capital(block[2])])
         else:
             kept.append(block)
     if place is None:

@@ -35,7 +35,9 @@ torch.Size([2, {size}])
 
 
 def _over_axes(name):
-    def transform(x, /, *, s=None, axes=None, norm="backward"):
+    def transform(
+        x: Tensor, /, *, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str = "backward"
+    ) -> Tensor:
         return getattr(_fft, name)(x, s, axes, norm)
 
     transform.__name__ = transform.__qualname__ = name

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from facula import _C
 from facula._shared.text_table import table
@@ -10,7 +10,6 @@ from facula._shared.text_table import table
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from os import PathLike
-    from typing import NoReturn
 
     from typing_extensions import Self
 

@@ -7,7 +7,7 @@
 - Before the first look at tensors of some sizes and dtypes, and where a call that follows takes a way that no recording knows,
   it asks `settings.look_begins(compiled)`: False means that nothing is recorded; it may raise. When the call ends it calls
   `settings.look_ended(compiled, recording)`, with None where the function raised. Looks do not nest.
-- At each demand in a look it calls `facula._dynamo._raised_by_region(what, source)` and raises what that returns, but for None.
+- At each demand in a look it calls `facula.compiler._looks.raised(what, source)` and raises what that returns, but for None.
   `what` is bool, item, int, float, index, repr, nonzero (a size that depends on values), or what `demand` was given.
 - `demand(what)`: the same, asked for from Python; nothing outside of a look.
 - `in_region()`: whether this thread is in a compiled call; `leave()` gives what `enter(state)` takes to go back.

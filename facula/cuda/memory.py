@@ -547,7 +547,7 @@ def change_current_allocator(allocator: Any) -> None:
     >>> torch.cuda.change_current_allocator("mine")
     Traceback (most recent call last):
         ...
-    TypeError: change_current_allocator: a CUDAPluggableAllocator, got str
+    TypeError: change_current_allocator: expected a CUDAPluggableAllocator, got str
     """
     _need_allocator(allocator)
     _C._cuda_change_allocator(*allocator._addresses)

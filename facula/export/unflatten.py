@@ -46,7 +46,7 @@ class FlatArgsAdapter:
     >>> torch.export.FlatArgsAdapter().adapt(None, None, [])
     Traceback (most recent call last):
         ...
-    NotImplementedError: FlatArgsAdapter.adapt: a subclass must define it
+    NotImplementedError: FlatArgsAdapter.adapt: this class does not define it
     """
 
     def adapt(self, target_spec: Any, input_spec: Any, input_args: Any, metadata: dict[str, Any] | None = None,

@@ -243,6 +243,7 @@ def _patch_program(tracer, patcher, scope):
     patcher.patch_method(facula.nn.Module, "__call__", module_call)
     _patch_library(patcher, wrappers)
     _patch_wrapped_functions(patcher)
+    # The program's own module, where functions may have been imported by name; files of Facula are patched as a whole above.
     if not scope.get("__name__", "").startswith("facula."):
         _autowrap_check(patcher, scope, tracer._autowrap_function_ids, wrappers)
     for module in tracer._autowrap_search:

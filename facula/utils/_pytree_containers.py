@@ -414,7 +414,7 @@ def _get_node_type(tree):
     """Return the class under which `tree` is registered, if it is; all classes of named tuples are of one kind."""
     cls = type(tree)
     if cls not in SUPPORTED_NODES:
-        if is_namedtuple_class(cls):
+        if is_namedtuple_class(cls):  # each program has classes of its own, which share one entry
             return namedtuple
         if _is_result_class(cls):
             _register_result_class(cls)

@@ -150,14 +150,6 @@ const std::vector<Cgroup>& limiting_cgroups() {
 
 }  // namespace
 
-size_t most_mappings() {
-  static const size_t most = [] {
-    const size_t said = number_file("/proc/sys/vm/max_map_count");
-    return said == SIZE_MAX || said == 0 ? size_t{16384} : said;
-  }();
-  return most;
-}
-
 size_t total_memory() {
   size_t total = physical_memory();
   for (const Cgroup& group : limiting_cgroups()) total = std::min(total, number_file(group.limit_file));

@@ -28,9 +28,6 @@ void discard(char* begin, size_t bytes);
 enum class Moved { Yes, Partly, No };
 Moved move_pages(char* from, char* to, size_t bytes);
 
-// Mappings that a process can have; moves make more of them.
-size_t most_mappings();
-
 // Says whether processes forked from now on get the pages that lie wholly inside the range; where not, nothing is
 // mapped there in them until map_anew(). False when refused.
 bool keep_from_children(char* begin, size_t bytes, bool keep);

@@ -304,7 +304,8 @@ bool view_strides(IntList sizes, IntList strides, IntList shape, Dims& out) {
 
 namespace {
 
-// Programs look for PyTorch's words here, with the shape as it writes it: shape '[5, 3]' is invalid for input of size 12.
+// Programs look for PyTorch's words here, with the shape as it writes it: shape '[5, 3]' is invalid for input of size
+// 12.
 [[noreturn, gnu::cold]] void report_wrong_count(const char* op, IntList shape, int64_t numel) {
   std::string list;
   for (int64_t size : shape) list += (list.empty() ? "" : ", ") + std::to_string(size);

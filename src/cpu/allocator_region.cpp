@@ -65,7 +65,7 @@ void Region::replace_left_out(Block* block, char* begin, size_t bytes) {
 
 size_t Region::bring_pages(const Block* block, char* place, size_t size, size_t wanted) {
   size_t piece = granule_;
-  while (usable_ / piece > os::most_mappings() / 2) piece *= 2;
+  while (usable_ / piece > kMostPieces) piece *= 2;
   const auto up = [piece](char* at) { return at + (-reinterpret_cast<uintptr_t>(at) & (piece - 1)); };
   const auto down = [piece](char* at) { return at - (reinterpret_cast<uintptr_t>(at) & (piece - 1)); };
   char* const hot_begin = std::clamp(block->hot_begin, place, place + size);

@@ -95,6 +95,8 @@ class Region {
   Block* hottest(Block* block, size_t size) const;
 
  private:
+  static constexpr size_t kMostPieces = 8192;
+
   // From the end of the range on, in as many parts as it takes; returns how many bytes.
   size_t move_run(char* from, char* to, size_t bytes, size_t piece);
 

@@ -32,7 +32,8 @@ class BlockStore {
   /// Into its pool, and out of it.
   void put(Block* block);
   void remove(Block* block);
-  /// The best fit of a pool, removed from it. `max_split` separates requests from blocks, as the setting of this name says.
+  /// The best fit of a pool, removed from it. `max_split` separates requests from blocks, as the setting of this name
+  /// says.
   Block* find_free(Pool& pool, size_t size, uint64_t stream, size_t max_split);
   /// Merges a free block with its free neighbours; the result is in no pool.
   Block* join_free(Block* block);

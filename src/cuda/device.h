@@ -74,8 +74,8 @@ inline CUcontext activate(int device) {
 /// That device: the one whose kernel runs.
 inline int active_index() { return thread_device.active; }
 
-/// Goes back to what activate() returned. The driver's error, if there is one, is not lost: the next activate() queries it
-/// again.
+/// Goes back to what activate() returned. The driver's error, if there is one, is not lost: the next activate() queries
+/// it again.
 inline void reactivate(CUcontext before) noexcept {
   if (__builtin_expect(before != nullptr, 0)) detail::go_back(before);
 }

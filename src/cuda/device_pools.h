@@ -15,8 +15,8 @@ class DevicePools {
  public:
   Pool small{true}, large{false};
 
-  /// Where a request is served: from the pool of the graph that is captured from the stream, from that which this thread
-  /// was routed to, or from the common one.
+  /// Where a request is served: from the pool of the graph that is captured from the stream, from that which this
+  /// thread was routed to, or from the common one.
   Pool& pool_for(bool is_small, Stream stream) {
     if (captures_.empty() && routes_.empty()) return is_small ? small : large;
     return pool_of_graph(is_small, stream);

@@ -212,8 +212,8 @@ void DeviceSegments::release_oldest_unsplit(size_t wanted) {
   }
 }
 
-/// Gives back so many bytes of those that have been free for longest, but of no block beside `beside`; nothing where all
-/// of them are not enough, or where they cannot be waited for.
+/// Gives back so many bytes of those that have been free for longest, but of no block beside `beside`; nothing where
+/// all of them are not enough, or where they cannot be waited for.
 bool DeviceSegments::release_oldest(size_t bytes, const Block* beside) {
   if (pools_.is_capturing()) return false;
   std::vector<Block*> candidates;

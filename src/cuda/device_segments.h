@@ -1,6 +1,6 @@
-// The memory that the driver gives a device's allocator: segments of fixed size or expandable ones, within the limit and
-// the memory budget; and how it goes back. The policy is in allocator.h. The user holds the allocator's lock, and has made
-// the device current.
+// The memory that the driver gives a device's allocator: segments of fixed size or expandable ones, within the limit
+// and the memory budget; and how it goes back. The policy is in allocator.h. The user holds the allocator's lock, and
+// has made the device current.
 #pragma once
 
 #include <algorithm>
@@ -24,8 +24,8 @@ class DeviceSegments {
   /// Whether expandable segments exist, whose memory is not unmapped before the work of the device is done.
   bool have_ranges() const { return !pools_.small.ranges.empty() || !pools_.large.ranges.empty(); }
 
-  /// A free block of at least `size` bytes, in no pool, of memory that the driver gave just now. Null where the bound or
-  /// the device does not allow it.
+  /// A free block of at least `size` bytes, in no pool, of memory that the driver gave just now. Null where the bound
+  /// or the device does not allow it.
   Block* make(Pool& pool, size_t size, uint64_t stream);
   /// Gives a free block back, or the whole granules in it. Returns whether the driver got anything.
   bool release(Block* block);

@@ -2,10 +2,10 @@
 // use others soon.
 //
 // Policy: a call compiles the one kernel that it needs. Its relatives are compiled behind it, in the background, as one
-// program, which takes a fraction of the time for each, into the disk cache, where the next one that is requested is found.
-// So the variants of a loop (dtypes, ways to read its operands) can be many without being waited for. Of processes that
-// share the cache one compiles a family. FACULA_CUDA_FAMILIES is `background` or `off`; without it they are compiled
-// for devices, and not for the emulated one, whose compiler takes as long for each as for one.
+// program, which takes a fraction of the time for each, into the disk cache, where the next one that is requested is
+// found. So the variants of a loop (dtypes, ways to read its operands) can be many without being waited for. Of
+// processes that share the cache one compiles a family. FACULA_CUDA_FAMILIES is `background` or `off`; without it they
+// are compiled for devices, and not for the emulated one, whose compiler takes as long for each as for one.
 #pragma once
 
 #include <cstdint>

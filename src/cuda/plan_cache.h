@@ -1,8 +1,8 @@
 // What libraries make for calls of one form (plans, layouts, or that they have none), cached for all threads.
 //
 //   - A key is a struct of 64-bit members only, which is hashed and compared by its words.
-//   - A thread looks into a table of the plans that it used last before it looks into the map that all share, whose mutex is
-//     held to look and to insert; a plan is made under its own mutex, so that others are found meanwhile.
+//   - A thread looks into a table of the plans that it used last before it looks into the map that all share, whose
+//     mutex is held to look and to insert; a plan is made under its own mutex, so that others are found meanwhile.
 //   - Plans are given streams, pointers and workspaces, and libraries do not promise that two threads may use one at
 //     once: its mutex is held while it is used, which is while work is queued, and hardly ever waited for.
 //   - What was not used for longest goes when there are more than `most`.

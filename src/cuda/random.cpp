@@ -1,9 +1,9 @@
 // Random numbers on the device, which are those of PyTorch for the same seed.
 //
-// PyTorch's rule for fills (its calc_execution_policy): a grid of 256 threads a block, with as many blocks as the device
-// holds at once or as the elements need, if those are fewer. Thread t draws from subsequence t of Philox, four words at
-// a time; a call advances the generator by four words for every turn that a thread takes. Elements go to threads in the
-// order of a grid-stride loop, so numbers depend on the device's size.
+// PyTorch's rule for fills (its calc_execution_policy): a grid of 256 threads a block, with as many blocks as the
+// device holds at once or as the elements need, if those are fewer. Thread t draws from subsequence t of Philox, four
+// words at a time; a call advances the generator by four words for every turn that a thread takes. Elements go to
+// threads in the order of a grid-stride loop, so numbers depend on the device's size.
 #include "ops/random.h"
 
 #include <array>

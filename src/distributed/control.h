@@ -1,7 +1,7 @@
 // What the ranks send each other beside their data, through the store: a log that every rank reads on a thread of its
 // own. The server writes into it when the connection of a rank ends ("lost"), or says nothing for 12 s ("silent");
-// ranks write that they leave in order ("left"), query what the others do ("query"), which each answers under a key, and
-// say that they have found that ranks wait for each other ("stuck"; deadlock.h).
+// ranks write that they leave in order ("left"), query what the others do ("query"), which each answers under a key,
+// and say that they have found that ranks wait for each other ("stuck"; deadlock.h).
 //
 // Liveness is in control.cpp, reports about operations that wait are in control_report.cpp. How a world begins is in
 // join.cpp.
@@ -23,7 +23,8 @@ class Control {
   ~Control();
   /// An operation waits for long (a warning), or for too long (its end): queries the others why.
   void late(const std::shared_ptr<Group>& group, const std::shared_ptr<Operation>& op, bool final);
-  /// What the others say of an operation that is late, or that waits for this rank as well: for people. It queries them.
+  /// What the others say of an operation that is late, or that waits for this rank as well: for people. It queries
+  /// them.
   std::string why_late(const std::shared_ptr<Group>& group, const std::shared_ptr<Operation>& op, bool final);
   /// Whether ranks wait for each other; their operations end then.
   void look_for_deadlock();

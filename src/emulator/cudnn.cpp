@@ -1,4 +1,5 @@
-// A stand-in for cuDNN's backend interface: convolutions (cudnn_conv.cpp) and graphs of attention (cudnn_graph.cpp). A descriptor is a list of attributes that is checked when it is finalized.
+// A stand-in for cuDNN's backend interface: convolutions (cudnn_conv.cpp) and graphs of attention (cudnn_graph.cpp). A
+// descriptor is a list of attributes that is checked when it is finalized.
 
 #include <algorithm>
 #include <array>

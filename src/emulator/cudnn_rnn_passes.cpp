@@ -1,5 +1,5 @@
-// Recurrent layers of cuDNN's stand-in: loops on the host, in double precision. The reserve remembers what was done with
-// it, so that passes in a wrong order, or a second one over what the first has changed, are found.
+// Recurrent layers of cuDNN's stand-in: loops on the host, in double precision. The reserve remembers what was done
+// with it, so that passes in a wrong order, or a second one over what the first has changed, are found.
 #include <algorithm>
 #include <cmath>
 #include <cstring>

@@ -146,8 +146,8 @@ void InnerRecorder::elements_copied(const Tensor& to, const Tensor& from) {
   });
 }
 
-// A row has three parts: the op, its arguments, its results. The values of tensors are looked up before it begins: where
-// one needs an op of its own (value_of_other), that row comes first.
+// A row has three parts: the op, its arguments, its results. The values of tensors are looked up before it begins:
+// where one needs an op of its own (value_of_other), that row comes first.
 void InnerRecorder::record(const OpCall& call) {
   const BoxedOp* op = find_boxed(call.op, call.form);
   FACULA_CHECK(op, ErrorKind::NotImplemented, "recorder: the table has no op ", call.info().name);

@@ -1,4 +1,5 @@
-// Markers for NVIDIA's profilers: what facula.cuda.nvtx calls, and an observer that makes ranges of what every thread does.
+// Markers for NVIDIA's profilers: what facula.cuda.nvtx calls, and an observer that makes ranges of what every thread
+// does.
 #include "cuda/nvtx.h"
 
 #include "autograd/node.h"

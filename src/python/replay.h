@@ -21,7 +21,8 @@ enum class ReplayEnd : uint8_t {
 bool is_replay(PyObject* o);
 /// Makes a call. Refused and Stale: nothing has happened, and no error is set.
 PyObject* replay_call(PyObject* program, PyObject* const* args, size_t nargsf, PyObject* names, ReplayEnd& end);
-/// Whether nobody looks on who could distinguish a replayed call from another one, or has code of the user's run within ops.
+/// Whether nobody looks on who could distinguish a replayed call from another one, or has code of the user's run within
+/// ops.
 bool is_quiet_thread();
 /// Whether a replayed call does nothing that a second one would do again.
 bool replay_is_pure(PyObject* program);

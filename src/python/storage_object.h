@@ -1,4 +1,5 @@
-// The Python object of a storage and its identity; what can be done with it is in storage.cpp and storage_functions.cpp.
+// The Python object of a storage and its identity; what can be done with it is in storage.cpp and
+// storage_functions.cpp.
 #pragma once
 
 #include <optional>

@@ -4,8 +4,9 @@
 // Identity. While a PyTensor lives, its tensor's `pyobj` points to it, so that the same tensor always comes back as the
 // same object. When the last Python reference goes but C++ still holds the tensor, an object with state (attributes,
 // weak references, a subclass) is not freed: the tensor takes it over (`owns_pyobj`) and gives it back when it is
-// wrapped again. A plain object without state is freed at once: nobody can notice. An object that its tensor owns has no
-// tensor and no references, so that weak references show nothing as long, and the garbage collector does not know it.
+// wrapped again. A plain object without state is freed at once: nobody can notice. An object that its tensor owns has
+// no tensor and no references, so that weak references show nothing as long, and the garbage collector does not know
+// it.
 //
 // Several threads may wrap a tensor while its object dies in another one: who has the only reference to a tensor needs
 // no lock, all others look at `pyobj` under identity_lock().

@@ -15,6 +15,7 @@ def _before_forward(module, args, kwargs):
         module._fsdp_passes.begin_forward()
     if policy.param_dtype is not None and policy.cast_forward_inputs:
         args, kwargs = _cast((args, kwargs), policy.param_dtype)
+    # What this call has done, for the hook after forward: calls of one module may be nested (checkpoints run it again).
     pushed = gathers = False
     if group is not None:
         gathers, group.by_hand = group.by_hand or not group.is_gathered, False

@@ -9,6 +9,8 @@ Policy
   - What has no answer (forks and deletions of RRefs) is sent by a thread for each peer, its keeper, in the order in which it
     was requested: destructors may run anywhere.
   - Who calls a worker that does not read (it is stopped) waits until its call's deadline, and no other call waits for that.
+
+Long because connections, calls and answers share one lock and one order of ending.
 """
 
 from __future__ import annotations

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from facula.distributed.device_mesh import DeviceMesh
     from facula.nn.modules.module import Module
 
+    from .placement_types import Placement
+
 _base_grad = next(base.__dict__["grad"] for base in facula.Tensor.__mro__ if "grad" in base.__dict__)
 
 
@@ -371,7 +373,13 @@ The group of the example is rank 0 of four that send nothing.
 
 
 def _created(name, make):
-    def create(*size, device_mesh=None, placements=None, requires_grad=False, **options):
+    def create(
+        *size: int | Sequence[int],
+        device_mesh: DeviceMesh | None = None,
+        placements: Sequence[Placement] | None = None,
+        requires_grad: bool = False,
+        **options: Any,
+    ) -> DTensor:
         shape = facula.Size(size[0] if len(size) == 1 and not isinstance(size[0], int) else size)
         mesh, found = normalized(name, device_mesh, placements, len(shape))
         whole = make(shape, **options)

@@ -219,6 +219,7 @@ def multi_head_attention_forward(
     key_padding_mask = _canonical_mask(
         key_padding_mask, "key_padding_mask", _none_or_dtype(attn_mask), "attn_mask", query.dtype
     )
+    # Only the fused kernel knows causality; with a padding mask, or for the weights, the two masks are added to the scores.
     if is_causal and key_padding_mask is None and not need_weights:
         attn_mask = None  # the kernel makes the causal mask itself
     else:

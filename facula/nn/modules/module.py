@@ -479,6 +479,7 @@ class Module:
         if self.call_super_init is False and (args or kwargs):
             got = f"{len(args)} positional, keywords {sorted(kwargs)}"
             raise TypeError(f"{type(self).__name__}.__init__: takes no arguments, got {got}")
+        # Through the dict: __setattr__ needs the registries that are made here.
         state = self.__dict__
         state["training"] = True
         state["_parameters"] = {}
@@ -669,6 +670,7 @@ class Module:
     def __setattr__(self, name: str, value: Any) -> None:
         state = self.__dict__
         params = state.get("_parameters")
+        # Tensor first: what is no tensor, as most values are, does not pay for the check of Parameter's metaclass.
         if isinstance(value, facula.Tensor) and isinstance(value, Parameter):
             if params is None:
                 raise AttributeError(
@@ -1358,7 +1360,7 @@ class Module:
         unexpected_keys: list[str] = []
         error_msgs: list[str] = []
         metadata = getattr(state_dict, "_metadata", None)
-        state_dict = OrderedDict(state_dict)
+        state_dict = OrderedDict(state_dict)  # a copy, since hooks may add, rename and drop entries
         if metadata is not None:
             state_dict._metadata = metadata
 

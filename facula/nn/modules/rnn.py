@@ -135,6 +135,7 @@ class RNNBase(Module):
                 for name, shape in shapes.items():
                     setattr(self, name, Parameter(facula.empty(shape, device=device, dtype=dtype)))
                 self._all_weights.append(list(shapes))
+        # In the order in which the kernels take them: layer by layer, direction by direction.
         self._flat_weights_names = [name for names in self._all_weights for name in names]
         self.flatten_parameters()
         self.reset_parameters()

@@ -98,14 +98,14 @@ FACULA_FN void store_columns(const A (&acc)[kRowsEach][kColumnsEach], const A (&
     }
 }
 
-/// Attention with an online softmax: blocks of 32 keys come one after the other, and weights are relative to the largest
-/// score so far. When a block has a larger one, what was summed before is scaled by exp(before - now):
+/// Attention with an online softmax: blocks of 32 keys come one after the other, and weights are relative to the
+/// largest score so far. When a block has a larger one, what was summed before is scaled by exp(before - now):
 ///
 ///     now = max(largest, scores of the block)      w = exp(score - now)
 ///     sum = sum * exp(largest - now) + sum of w    acc = acc * exp(largest - now) + w * value
 ///
-/// and at the end out = acc / sum. A row whose keys are all masked has largest == never() and becomes 0. A block makes 32
-/// queries by `kColumns` columns of values; a warp has kRowsEach of the rows, a lane one key of each block.
+/// and at the end out = acc / sum. A row whose keys are all masked has largest == never() and becomes 0. A block makes
+/// 32 queries by `kColumns` columns of values; a warp has kRowsEach of the rows, a lane one key of each block.
 template <class T, class A>
 __global__ __launch_bounds__(256) void attention(AttentionArgs p) {
   FACULA_SHARED(A, a_room, kSide * kPitch);

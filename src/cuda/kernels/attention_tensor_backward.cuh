@@ -82,8 +82,8 @@ FACULA_FN void row_numbers(QueryNumbers (&numbers)[kGroups][2], DropoutHash (&ha
     }
 }
 
-/// Scores become weights, and gradients of weights those of scores: d = w * (dropout(d) - delta). The numbers of queries
-/// are those of the thread's rows (`numbers`, `hash`), or with kOfKeys of the tile's columns (`tile_numbers`,
+/// Scores become weights, and gradients of weights those of scores: d = w * (dropout(d) - delta). The numbers of
+/// queries are those of the thread's rows (`numbers`, `hash`), or with kOfKeys of the tile's columns (`tile_numbers`,
 /// `tile_hashes`). Rows begin at `row`, columns at `column`.
 template <bool kOfKeys, bool kDropout, int kGroups, int kTiles>
 FACULA_FN void score_gradients(float (&weight)[kGroups][kTiles][4], float (&grad)[kGroups][kTiles][4],

@@ -19,8 +19,8 @@ __global__ __launch_bounds__(256) void addresses_of(char* first, Int64 bytes, In
   for (Int64 t = thread_number(); t < count; t += thread_count()) out[t] = first + t * bytes;
 }
 
-/// Matrices that are not finite (with `part` 1 and 2 in their lower and upper triangles) are flagged, and become zero. A
-/// block takes a matrix.
+/// Matrices that are not finite (with `part` 1 and 2 in their lower and upper triangles) are flagged, and become zero.
+/// A block takes a matrix.
 template <class T, int part>
 __global__ __launch_bounds__(256) void set_aside(MatrixBatch a, Int64 count, Int64 rows, Int64 columns, int flag,
                                                  int* flags) {

@@ -73,8 +73,8 @@ FACULA_FN double draw_poisson(double rate, const PhiloxStart& start, Int64 eleme
   return kernels::floor(kernels::fma(kernels::sqrt(rate), normals.at[0], rate) + 0.5);
 }
 
-/// Marsaglia and Tsang (2000): a cube of a normal value, accepted or rejected; a shape below 1 is that of shape + 1 times a
-/// power of a uniform value. The constants are of single precision.
+/// Marsaglia and Tsang (2000): a cube of a normal value, accepted or rejected; a shape below 1 is that of shape + 1
+/// times a power of a uniform value. The constants are of single precision.
 template <class T, class F>
 FACULA_RARE F draw_gamma(F shape, WordSource source) {
   if (!(shape >= 0) || kernels::isinf(shape)) return shape < 0 ? kernels::Float<F>::nan : shape;

@@ -52,8 +52,8 @@ inline constexpr char kFromNumpy[] = R"(from_numpy(array, /)
 
 Return a tensor on the memory of a NumPy array, so that each sees what is written to the other.
 
-Writing to the tensor of a read-only array raises RuntimeError, of which a warning says so once. TypeError for what is not
-an array and for elements such as strings, for which there is no dtype.
+Writing to the tensor of a read-only array raises RuntimeError, of which a warning says so once. TypeError for what is
+not an array and for elements such as strings, for which there is no dtype.
 
 >>> import numpy
 >>> array = numpy.arange(3)
@@ -230,8 +230,8 @@ block.
 inline constexpr char kAutocastDecrementNesting[] = R"(autocast_decrement_nesting()
 --
 
-Count that this thread leaves a region of `autocast`, and return how many it is still in. At 0 cached casts may be let go
-of (`clear_autocast_cache`).
+Count that this thread leaves a region of `autocast`, and return how many it is still in. At 0 cached casts may be let
+go of (`clear_autocast_cache`).
 
 >>> torch.autocast_increment_nesting(), torch.autocast_decrement_nesting()
 (1, 0))";

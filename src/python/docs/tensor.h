@@ -111,8 +111,8 @@ inline constexpr char kIsContiguous[] = R"(is_contiguous($self, memory_format=No
 --
 
 Return whether the elements lie in memory without gaps, in the order of `memory_format`; by default of
-`torch.contiguous_format`, where the last dimension moves fastest. `torch.channels_last` requires of 4-dimensional tensors
-whether dimension 1 moves fastest.
+`torch.contiguous_format`, where the last dimension moves fastest. `torch.channels_last` requires of 4-dimensional
+tensors whether dimension 1 moves fastest.
 
 >>> x = torch.zeros(2, 3)
 >>> x.is_contiguous(), x.t().is_contiguous()

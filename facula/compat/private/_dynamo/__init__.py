@@ -11,7 +11,6 @@ from facula._shared.on_demand import _on_demand
 from facula.compiler._backends.registry import list_backends, lookup_backend, register_backend
 from facula.compiler._decorators import *  # noqa: F403
 from facula.compiler._looks import error_on_graph_break, set_stance
-from facula.compiler._looks import raised as _raised_by_region  # noqa: F401  the core asks it
 
 from . import config, exc  # noqa: F401  programs reach them as attributes
 
