@@ -26,17 +26,19 @@ inline bool keeps_dtype(DType dtype, const Scalar& number) {
 inline const TensorImpl* same_operands(const ElementwiseOp& op, const Operand* inputs, int count, const Scalar* params,
                                        int param_count) {
   const int first = op.condition_first;
-  const TensorImpl* like = nullptr;
-  for (int i = count; i-- > first;) {
+  const TensorImpl* like = inputs[first].impl();
+  for (int i = first + 1; !like && i < count; ++i) like = inputs[i].impl();
+  if (!like || !(like->flags & kContiguous) || !contains(op.dtypes, like->dtype)) return nullptr;
+  for (int i = first; i < count; ++i) {
     const TensorImpl* t = inputs[i].impl();
-    if (!t) continue;
-    if (!like) like = t;
-    if (!(t->flags & kContiguous) || t->dtype != like->dtype) return nullptr;
-    if (t != like && (!same_shape(t, like) || t->storage->device != like->storage->device)) return nullptr;
+    if (t == like) continue;
+    if (!t) {
+      if (!keeps_dtype(like->dtype, inputs[i].scalar())) return nullptr;
+    } else if (!(t->flags & kContiguous) || t->dtype != like->dtype || !same_shape(t, like) ||
+               t->storage->device != like->storage->device) {
+      return nullptr;
+    }
   }
-  if (!like || !contains(op.dtypes, like->dtype)) return nullptr;
-  for (int i = first; i < count; ++i)
-    if (!inputs[i].is_tensor() && !keeps_dtype(like->dtype, inputs[i].scalar())) return nullptr;
   if (const TensorImpl* condition = first ? inputs[0].impl() : nullptr) {
     if (!(condition->flags & kContiguous) || condition->dtype != DType::Bool || !same_shape(condition, like) ||
         condition->storage->device != like->storage->device)
