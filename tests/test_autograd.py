@@ -389,7 +389,7 @@ def test_a_modified_value_is_reported_with_both_ops():
     assert (
         text.startswith("backward of exp")
         and "add_ wrote" in text
-        and "[2]" in text
+        and "(2,)" in text
         and "version 0 when saved, now 1" in text
         and "dtype float64" in text
         and "ExpBackward0" in text

@@ -109,7 +109,7 @@ ACCEPTED: dict[str, list[Pattern]] = {
     "a truth value is no size and no dimension": [Pattern("only Facula raises TypeError|^error class RuntimeError not TypeError", "(flip|squeeze|unsqueeze|tile|repeat)\\(", said="bool\\)|int, bool")],
     "a size is not negative, also where nothing lies in it": [Pattern("only Facula raises RuntimeError", "expand", said="a size is not negative")],
     "how much memory lies behind a tensor is each library's own": [Pattern("only Facula raises RuntimeError", "as_strided", said="reach outside of the storage")],
-    "full() takes numbers that its dtype has, also for no or one element": [Pattern("only Facula raises RuntimeError", "torch\\.full\\(", said="a number with a value in")],
+    "full() takes numbers that its dtype has, also for no or one element": [Pattern("only Facula raises RuntimeError", "torch\\.full\\(", said="the number must have a value in")],
     "sparse and strided tensors are not mixed silently": [Pattern("raises RuntimeError", said="SparseCsr|requires coalesced input|of different layouts")],
     "an index beyond the dimension is refused; PyTorch's take_along_dim takes the remainder": [Pattern("only Facula raises RuntimeError", "take_along_dim", said="gather: index out of range")],
     "what shows an inference tensor is one, and is not written outside of inference mode": [Pattern("only Facula raises RuntimeError", program="inference_mode", said="\\| \\w+: an inference tensor is not written")],
