@@ -149,7 +149,7 @@ CompiledCalls::Way CompiledCalls::begin(uint64_t sizes) {
   if (always_follows && !never_follows) return {.region = true, .follows = true, .sizes = sizes};
   if (state == CompileState::Replay) return {.replays = true, .sizes = sizes};
   if (always_replays && may_replay && !replayed_) return {.timed = true, .prepares = true, .sizes = sizes};
-  if (state == CompileState::Pass && in_state_ >= patience_ && patience_ == kSettled)
+  if (state == CompileState::Pass && in_state_ >= patience_ && patience_ == kStable)
     return {.timed = true, .prepares = true, .sizes = sizes};
   if (state == CompileState::Pass && !never_follows && in_state_ >= kTrusted) {
     become(CompileState::Look);
@@ -282,7 +282,7 @@ void CompiledCalls::become(CompileState next) {
   state = next;
   in_state_ = 0;
   missed_ = 0;
-  patience_ = next == CompileState::Pass && may_replay && !replayed_ ? kSettled : kTrusted;
+  patience_ = next == CompileState::Pass && may_replay && !replayed_ ? kStable : kTrusted;
 }
 
 void CompiledCalls::reset() {

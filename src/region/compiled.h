@@ -5,7 +5,7 @@
 //   Trial   eager and followed calls by turns, with a clock. Followed calls take less time, or no more and let much
 //           memory go that only a tape holds: Follow, else Pass.
 //   Follow  ops are put off as the recording says.
-//   Pass    the function is called. After kSettled calls, if it takes less than kTiny, whoever knows the language is
+//   Pass    the function is called. After kStable calls, if it takes less than kTiny, whoever knows the language is
 //           requested to give steps that make a call without its interpreter, and these are tried as followed calls
 //           are.
 //   Replay  calls are made by the steps.
@@ -90,7 +90,7 @@ class CompiledCalls {
 
  private:
   static constexpr int kLearned = 2, kTried = 8, kTrusted = 1000, kLooks = 64, kMostMisses = 16;  // of 20 calls
-  static constexpr int kSettled = 500, kReplaced = 8;
+  static constexpr int kStable = 500, kReplaced = 8;
   void become(CompileState next);
   bool is_worth_following() const;
   std::optional<bool> judged_by_bytes() const;
