@@ -10,29 +10,29 @@ ROOT = Path(__file__).resolve().parents[1]
 # reason -> file -> "function(parameters) ..."
 EXCEPTIONS = {
     "a mark for a compiler, without effect on eager execution": {
-        "_dynamo/decorators.py": """
+        "compiler/_decorators.py": """
             substitute_in_graph(can_constant_fold_through) skip_frame(msg) override_optimization_hint(x val)
             """,
-        "_dynamo/eval_frame.py": "optimize(guard_export_fn guard_fail_fn guard_filter_fn package)",
-        "_dynamo/testing.py": """
+        "compiler/_eval_frame.py": "optimize(guard_export_fn guard_fail_fn guard_filter_fn package)",
+        "compat/private/_dynamo/testing.py": """
             CompileCounter.__call__(example_inputs) EagerAndRecordGraphs.__call__(example_inputs) reset_rng_state(use_xpu)
             """,
-        "_dynamo/backends/common.py": "AotAutograd.__init__(keep_inference_input_mutations) AotAutograd.__call__(kwargs)",
-        "_dynamo/backends/debugging.py": """
+        "compiler/_backends/common.py": "AotAutograd.__init__(keep_inference_input_mutations) AotAutograd.__call__(kwargs)",
+        "compiler/_backends/debugging.py": """
             eager(fake_tensor_inputs kwargs) eager_noexcept(fake_tensor_inputs kwargs) boxed_nop(example_inputs)
             """,
-        "_dynamo/backends/graphs.py": "GraphedStretches.compile(examples records_gradients)",
-        "_functorch/aot_autograd.py": """
+        "compiler/_backends/graphs.py": "GraphedStretches.compile(examples records_gradients)",
+        "compiler/_aot.py": """
             aot_function(disable_functionalization enable_log num_params_buffers) memory_efficient_fusion(kwargs)
             """,
-        "_functorch/partitioners.py": """
+        "compiler/_partitioners.py": """
             default_partition(joint_module more num_fwd_outputs)
             min_cut_rematerialization_partition(compiler joint_module more num_fwd_outputs)
             """,
-        "_dynamo/utils.py": "compile_times(aggregate)",
-        "_inductor/__init__.py": "list_mode_options(dynamic)",
-        "_logging/_internal.py": "trace_structured(args kwargs name)",
-        "_subclasses/fake_tensor.py": "FakeTensorMode.from_tensor(source static_shapes symbolic_context trace)",
+        "compiler/_counters.py": "compile_times(aggregate)",
+        "compiler/_modes.py": "list_mode_options(dynamic)",
+        "compiler/_logs.py": "trace_structured(args kwargs name)",
+        "_tensor/fake.py": "FakeTensorMode.from_tensor(source static_shapes symbolic_context trace)",
         "compiler/__init__.py": """
             compile(isolate_recompiles shapes_spec) nested_compile_region(options max_reuse_entries reuse_hash_fn)
             """,
@@ -135,7 +135,7 @@ EXCEPTIONS = {
         "utils/data/sampler.py": "Sampler.__init__(data_source)",
     },
     "there is one implementation, and one layout": {
-        "_tensor.py": "new_tensor(layout)",
+        "_tensor/__init__.py": "new_tensor(layout)",
         "nn/utils/clip_grad.py": "get_total_norm(foreach) clip_grads_with_norm_(foreach) clip_grad_value_(foreach)",
     },
     "there is one CPU, without streams, and backends have nothing to choose": {

@@ -134,7 +134,7 @@ def test_events_between_processes(tmp_path, mode):
         "[4.0, 4.0, 4.0] cuda:0",
         "True",
         "done",
-        "torch.cuda.Event.ipc_handle: an event made with interprocess=True, got another",
+        "cuda.Event.ipc_handle: an event made with interprocess=True, got another",
         "cuda.Event: an event between processes measures no time, got enable_timing=True",
     ]
 

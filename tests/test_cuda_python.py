@@ -78,7 +78,7 @@ def test_waits_are_warned_of_or_refused():
         print(cuda.get_sync_debug_mode())
         cuda.set_sync_debug_mode(0)
         print(x.sum().item())
-        with pytest.raises(RuntimeError, match="one of default, warn, error, got 'loud'"):
+        with pytest.raises(RuntimeError, match="debug_mode must be 'default', 'warn' or 'error', got 'loud'"):
             cuda.set_sync_debug_mode("loud")
         with pytest.raises(RuntimeError, match="0, 1 or 2, got 3"):
             cuda.set_sync_debug_mode(3)

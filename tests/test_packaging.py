@@ -61,7 +61,7 @@ def test_files_name_the_pythons_that_were_tested():
     wheels = (ROOT / "docs" / "internals" / "wheels.md").read_text()
     listed = f"{', '.join(tested[:-1])} and {tested[-1]}"
     assert tested and tested == re.findall(r"^\| (3\.\d+) \|", wheels, re.M)
-    assert f"its tests run on {listed} (" in (ROOT / "docs" / "installation.md").read_text()
+    assert f"The tests run on {listed} (" in (ROOT / "docs" / "installation.md").read_text()
     assert f"tested on CPython {listed}." in (ROOT / "CHANGELOG.md").read_text()
 
 

@@ -205,7 +205,7 @@ def test_wrong_calls():
     for arguments, message in [
         ((), "a program is expected"),
         (("a.pt2", "b.pt2"), "expected one program"),
-        (("a.pt2", "--inputs", "x"), "unknown option --inputs"),
+        (("a.pt2", "--inputs", "x"), "there is no such one, got --inputs"),
         (("a.pt2", "--input"), "--input must be followed"),
         (("a.pt2", "--repeat", "0"), "--repeat must be a positive number, got '0'"),
         (("a.pt2", "--list=yes"), "--list takes no value"),

@@ -58,7 +58,7 @@ class detect_anomaly:
 
     >>> import warnings
     >>> x = torch.tensor(0., requires_grad=True)
-    >>> with warnings.catch_warnings():
+    >>> with warnings.catch_warnings():  # doctest: +ELLIPSIS
     ...     warnings.simplefilter("ignore")
     ...     with torch.autograd.detect_anomaly():
     ...         (x / x).backward()

@@ -110,7 +110,7 @@ def quantize_per_channel(input: Tensor, scales: Tensor, zero_points: Tensor, axi
     axis %= values.dim()
     for what, given in (("scales", scales), ("zero_points", zero_points)):
         if not isinstance(given, facula.Tensor) or given.dim() != 1 or given.numel() != values.size(axis):
-            shape = list(given.shape) if isinstance(given, facula.Tensor) else type(given).__name__
+            shape = tuple(given.shape) if isinstance(given, facula.Tensor) else type(given).__name__
             raise RuntimeError(f"{name}: {what} is a tensor of {values.size(axis)} elements, got {shape}")
     scales = scales.detach().double()
     if not scales.isfinite().all():

@@ -84,7 +84,7 @@ void check_operands(const Arguments& a, const Tensor& input, const Tensor& weigh
   FACULA_CHECK(input.dtype() == weight.dtype(), ErrorKind::Runtime, a.op,
                ": input and weight must have one dtype, got ", input.dtype(), " and ", weight.dtype());
   FACULA_CHECK(input.device() == weight.device(), ErrorKind::Runtime, a.op,
-               ": input and weight must be on one device, got ", input.device(), " and ", weight.device());
+               ": input and weight must be on the same device, got ", input.device(), " and ", weight.device());
   FACULA_CHECK(input.dtype() != DType::Bool, ErrorKind::NotImplemented, a.op, ": not implemented for dtype ",
                input.dtype());
   FACULA_CHECK(first >= groups, ErrorKind::Runtime, a.op, ": the first size of weight must be at least groups=", groups,

@@ -181,7 +181,8 @@ void warn_of_internal_overlap(const Tensor& self, const char* op) {
 void index_put_(const Tensor& self, TensorList indices, const Tensor& given, bool accumulate) {
   const Tensor values = given.dim() == 0 ? moved_to(self, given, "index_put", "a value") : given;
   FACULA_CHECK(values.device() == self.device(), ErrorKind::Runtime,
-               "index_put: the tensor and values must be on one device, got ", self.device(), " and ", values.device());
+               "index_put: the tensor and values must be on the same device, got ", self.device(), " and ",
+               values.device());
   warn_of_internal_overlap(self, "index_put_");
   std::vector<Tensor> plain = without_masks(self, indices, "index_put");
   Geometry g = geometry(self, plain, "index_put");

@@ -26,7 +26,7 @@ void check_square(const char* op, const Tensor& a) {
 void check_pair(const char* op, const Tensor& a, const Tensor& b) {
   FACULA_CHECK(a.dtype() == b.dtype(), ErrorKind::Runtime, op, ": expected both tensors to have the same dtype, got ",
                a.dtype(), " and ", b.dtype());
-  FACULA_CHECK(a.device() == b.device(), ErrorKind::Runtime, op, ": both tensors must be on one device, got ",
+  FACULA_CHECK(a.device() == b.device(), ErrorKind::Runtime, op, ": both tensors must be on the same device, got ",
                a.device(), " and ", b.device());
   FACULA_CHECK(b.dim() >= 1, ErrorKind::Runtime, op, ": expected a right side with dimensions, got a 0-d tensor");
 }

@@ -331,8 +331,8 @@ namespace {
 
 void check_grid(const Tensor& input, const Tensor& grid, int64_t interpolation_mode, int64_t padding_mode) {
   const char* op = "grid_sampler";
-  FACULA_CHECK(input.device() == grid.device(), ErrorKind::Runtime, op, ": input and grid must be on one device, got ",
-               input.device(), " and ", grid.device());
+  FACULA_CHECK(input.device() == grid.device(), ErrorKind::Runtime, op,
+               ": input and grid must be on the same device, got ", input.device(), " and ", grid.device());
   FACULA_CHECK(input.dim() == 4 || input.dim() == 5, ErrorKind::Runtime, op,
                ": input must be (N, C, H, W) or (N, C, D, H, W), got shape ", input.sizes());
   FACULA_CHECK(grid.dim() == input.dim(), ErrorKind::Runtime, op, ": grid must have ", input.dim(),

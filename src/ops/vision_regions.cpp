@@ -13,8 +13,8 @@ constexpr int64_t kMostSamples = int64_t{1} << 16;  // of a bin, along a side
 
 void check_regions(const RegionBins& bins, const Tensor& images, const Tensor& rois) {
   const char* op = bins.op;
-  FACULA_CHECK(images.device() == rois.device(), ErrorKind::Runtime, op, ": input and rois must be on one device, got ",
-               images.device(), " and ", rois.device());
+  FACULA_CHECK(images.device() == rois.device(), ErrorKind::Runtime, op,
+               ": input and rois must be on the same device, got ", images.device(), " and ", rois.device());
   FACULA_CHECK(rois.dim() == 2 && rois.size(1) == 5, ErrorKind::Runtime, op, ": rois must have shape [K, 5], got ",
                rois.sizes());
   FACULA_CHECK(images.dtype() == rois.dtype(), ErrorKind::Runtime, op, ": input and rois must have one dtype, got ",

@@ -45,7 +45,12 @@ class Marker final : public Observer {
     if (shapes) {
       const char* between = ", sizes = [";
       for (const Argument& argument : call.arguments)
-        argument.each_tensor([&](const Tensor& t) { text << std::exchange(between, ", ") << t.sizes(); });
+        argument.each_tensor([&](const Tensor& t) {
+          text << std::exchange(between, ", ") << '[';  // as lists, which tools that read these markers look for
+          const char* comma = "";
+          for (int64_t size : t.sizes()) text << std::exchange(comma, ", ") << size;
+          text << ']';
+        });
       if (*between == ',' && between[2] == '\0') text << ']';
     }
     cuda::nvtx::push(text.str().c_str());

@@ -507,9 +507,9 @@ void Stretch::give(const std::vector<int>& numbers, std::vector<Tensor> made) {
     if (!is_wanted(static_cast<size_t>(v.result))) continue;
     Tensor t = std::exchange(made[i], Tensor());
     FACULA_CHECK(t.defined() && t.dtype() == v.form.dtype && t.sizes() == IntList(v.form.sizes), ErrorKind::Runtime,
-                 tree_->host->name(), ": gave another result ", i, " than the program's: dtype ", name(v.form.dtype),
-                 " and shape ", IntList(v.form.sizes), " are expected, got ", t.defined() ? name(t.dtype()) : "none",
-                 t.defined() ? t.sizes() : IntList());
+                 tree_->host->name(), ": expected result ", i, " to be what the program gives, dtype ",
+                 name(v.form.dtype), " and shape ", IntList(v.form.sizes), ", got ",
+                 t.defined() ? name(t.dtype()) : "none", " and shape ", t.defined() ? t.sizes() : IntList());
     materialize(t);
     const bool fits = t.strides() == IntList(v.form.strides) && !(t.flags() & kConjugate) && owns_storage(t);
     put(static_cast<size_t>(v.result), fits ? t : copied(t, v.form));
