@@ -34,7 +34,7 @@ def test_results_are_what_they_have_to_be():
     with pytest.raises(RuntimeError, match="must give 2 results, got 1"):
         case(lambda x: (x,))(x)
     for wrong in (3, {"a": x}, (x, None)):
-        with pytest.raises(TypeError, match="^compile: the backend '<lambda>' gave no t"):
+        with pytest.raises(TypeError, match="^compile: the backend '<lambda>': must give a t"):
             case(lambda x, wrong=wrong: wrong)(x)
     with pytest.raises(ZeroDivisionError):
         case(lambda x: 1 // 0)(x)

@@ -436,3 +436,24 @@ def outcome(function, args):
         return frozen(result.to_dense() if result.layout is not facula.strided else result)
     except Exception as error:
         return type(error).__name__, str(error)
+
+
+def test_a_try_that_only_raises_is_followed():
+    def plain_step(x):
+        try:
+            y = x * 2
+        except RuntimeError as error:
+            raise ValueError("in other words") from error
+        return y + 1
+
+    def kept(x):
+        try:
+            return x * 2
+        except RuntimeError:
+            return x
+
+    for function, replayed in ((plain_step, True), (kept, False)):
+        f, x = facula.compile(function), facula.randn(2, 4)
+        for _ in range(600):
+            assert facula.equal(f(x), function(x))
+        assert (f.replays > 0) is replayed

@@ -23,7 +23,7 @@ from facula.compiler._replay.expressions import Expressions, Frame
 from facula.compiler._replay.facts import ABSENT, is_plain
 from facula.compiler._replay.reading import FORMS, VIEWS, is_own, is_simple
 from facula.compiler._replay.sources import tree_of
-from facula.compiler._replay.training import optimizer_call
+from facula.compiler._replay.training import _PACKAGE, optimizer_call
 from facula.compiler._replay.trusted import (
     BINARY,
     Known,
@@ -310,6 +310,19 @@ class Reader(Expressions):
                 return end
         return None
 
+    def _try(self, node):
+        """Follow the body of a `try` whose handlers only raise: where a step raises, Python makes the call and they run.
+
+        Behind an effect Python cannot make the call again. There only the package's own code is followed, whose handlers put
+        an error of the same class in other words.
+        """
+        if node.finalbody or node.orelse or not all(isinstance(handler.body[-1], ast.Raise) for handler in node.handlers):
+            raise Untrusted("a try that does more than raise another error")
+        end = self.run(node.body)
+        if self.steps.effects and not self.steps.places[-1][0].startswith(_PACKAGE):
+            raise Untrusted("a try around or behind something that has an effect")
+        return end
+
     def _expression(self, node):
         if not isinstance(node.value, ast.Constant):
             self.value(node.value)
@@ -445,7 +458,7 @@ _STATEMENTS = {
     ast.Expr: Reader._expression, ast.Return: Reader._return, ast.Assign: Reader._assign, ast.AnnAssign: Reader._annotated,
     ast.AugAssign: Reader._augmented, ast.If: Reader._if, ast.For: Reader._for, ast.With: Reader._with,
     ast.Assert: Reader._assert, ast.Pass: lambda self, node: None, ast.Break: lambda self, node: ("break", None),
-    ast.Continue: lambda self, node: ("continue", None),
+    ast.Continue: lambda self, node: ("continue", None), ast.Try: Reader._try,
 }  # fmt: skip
 
 

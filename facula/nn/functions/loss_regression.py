@@ -35,15 +35,8 @@ def _warn_if_shapes_differ(name: str, input, target) -> None:
 
 def _broadcast(name: str, input: Tensor, target: Tensor):
     """Return both in their common shape."""
-    if input.shape != target.shape:
-        _check_broadcast(name, input, target)
-    return facula.broadcast_tensors(input, target)
-
-
-def _check_broadcast(name: str, input: Tensor, target: Tensor):
-    """Raise where the shapes have no common one. It stands apart because compiled steps are not read through a `try`."""
     try:
-        facula.broadcast_shapes(input.shape, target.shape)
+        return facula.broadcast_tensors(input, target)
     except RuntimeError:
         shapes = f"{tuple(input.shape)} and {tuple(target.shape)}"
         raise RuntimeError(f"{name}: input and target must have one shape, or shapes that broadcast, got {shapes}") from None
