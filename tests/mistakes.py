@@ -6,9 +6,9 @@ Long because each text stands whole, to be read as somebody reads it who meets i
 from __future__ import annotations
 
 import copy  # noqa: F401  (programs use them)
+import faulthandler
 import io  # noqa: F401
 import multiprocessing.connection  # noqa: F401  (not while a loader is being deleted)
-import faulthandler
 import os
 import re
 import signal
