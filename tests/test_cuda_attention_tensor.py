@@ -232,7 +232,7 @@ MISTAKES = {
     "nothing": ("", ()),
     "a copy is not waited for": ("s/^    copies_wait<0>();$//", ("out", "query", "key", "value")),
     "the block does not meet": (r"s/__syncthreads();  \/\/ the tile is there.*//", ("out", "query", "key", "value")),
-    "numbers of a tile are those of another": ("s/tell(tile + 1, next)/tell(tile, next)/", ("key", "value")),
+    "numbers of a tile are those of another": ("s/of_tiles.write(tile + 1, next)/of_tiles.write(tile, next)/", ("key", "value")),
     "a tile is fetched into the one in use": ("s/fetch(tile + 1)/fetch(tile + 2)/", ("out", "query", "key", "value")),
 }
 PLANTED = """

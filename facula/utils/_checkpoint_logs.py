@@ -50,4 +50,4 @@ def _log_mode():
 
 
 def _short(tensor):
-    return f"{str(tensor.dtype).rpartition('.')[2]}{tuple(tensor.shape)}"
+    return f"{str(tensor.dtype).rpartition('.')[2]}{list(tensor.shape)}"

@@ -46,6 +46,10 @@
 
 namespace facula::cpu {
 namespace detail {
+
+constinit std::mutex lock;
+constinit BlockRecords records;
+
 namespace {
 
 constexpr size_t kLargestRequest = size_t{1} << 46;  // beyond any machine; keeps the arithmetic from overflowing

@@ -9,9 +9,10 @@ namespace facula::cpu::detail {
 
 constexpr size_t kLargeRequest = kMiB;
 
-// All of these under `lock`.
-inline constinit std::mutex lock;
-inline constinit BlockRecords records;
+// All of these under `lock`. What has such a common name is defined in allocator.cpp, so that no other binary gets a
+// copy.
+extern constinit std::mutex lock;
+extern constinit BlockRecords records;
 inline constinit HotList hot_list;
 inline constinit unsigned forks = 0;  // of this process and of those before it
 
