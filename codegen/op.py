@@ -38,7 +38,7 @@ class Argument:
 
     @property
     def none_is_default(self) -> bool:
-        """Whether Python may say None for what it leaves out: sizes and dimensions that are empty by default."""
+        """Return whether Python may pass None for an argument that it leaves out: sizes and dimensions that are empty by default."""
         return self.type == "int[]" and self.default == "[]"
 
 
@@ -87,7 +87,7 @@ class Op:
 
     @property
     def public_name(self) -> str:
-        """What errors call it: without the underscore of a part of other ops, or of a name that C++ has no room for."""
+        """Return the name that errors use: without the underscore of a part of other ops, or of a name that C++ reserves."""
         if not self.name.startswith("_") or self.name in self.names:
             return self.name
         return next((name for name in self.names if not name.startswith("_")), self.name.lstrip("_"))

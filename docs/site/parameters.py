@@ -1,4 +1,4 @@
-"""What signatures and docstrings say of parameters, put together: `described(signatures, blocks, link)`.
+"""Join what signatures and docstrings say of parameters: `described(signatures, blocks, link)`.
 
 A page of the API names each parameter by itself, with its type, its default and a sentence, then what is returned and
 what is raised. Types and defaults stand in signatures, sentences in the sections Args, Returns and Errors.

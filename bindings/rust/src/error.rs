@@ -2,7 +2,7 @@ use crate::sys;
 use std::ffi::{CStr, CString};
 use std::fmt;
 
-/// What went wrong, as the library says it.
+/// Returns the text of the error in the words of the library.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Error {
     kind: ErrorKind,

@@ -1,4 +1,4 @@
-"""What the reader of sources (reader.py) knows of values: their elements, and attributes as the interpreter finds them."""
+"""Tell the reader of sources (reader.py) about values: their elements, and attributes as the interpreter finds them."""
 
 from __future__ import annotations
 

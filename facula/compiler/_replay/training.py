@@ -1,4 +1,4 @@
-"""What the reader of sources (reader.py) knows of a training step: the methods of the package's optimizers.
+"""Tell the reader of sources (reader.py) about training steps: the methods of the package's optimizers.
 
 The work is the core's own; Python's share is what stands around it. The methods are called as the interpreter would call them,
 without the wrapper that looks for hooks, when there are none. (A backward pass runs no code of the user's when no leaf that the

@@ -1,4 +1,4 @@
-"""What programs and tests read of compiled functions: counters, times."""
+"""Give programs and tests the counters and times of compiled functions."""
 
 from facula._shared.on_demand import _on_demand
 from facula.compiler._counters import compile_times, counters, is_compile_supported, warn_once
