@@ -38,7 +38,7 @@ class Argument:
 
     @property
     def none_is_default(self) -> bool:
-        """Return whether Python may pass None for an argument that it leaves out: sizes and dimensions that are empty by default."""
+        """Return whether Python may pass None for sizes and dimensions that are empty by default."""
         return self.type == "int[]" and self.default == "[]"
 
 

@@ -2,7 +2,7 @@ use crate::sys;
 use std::ffi::{CStr, CString};
 use std::fmt;
 
-/// Returns the text of the error in the words of the library.
+/// Describes an error in the words of the library.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Error {
     kind: ErrorKind,
