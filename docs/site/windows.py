@@ -98,12 +98,15 @@ def convolution(axes, title: str, size: int, kernel: int = 3, stride: int = 1, p
     fit(axes, start + out, whole)
 
 
+def four_windows(draw, height: float, sizes: tuple[int, ...]) -> None:
+    """Draw a plain window, one with stride, one with padding and one with dilation, over inputs of these sizes."""
+    cases = ("kernel_size 3", {}), ("stride 2", {"stride": 2}), ("padding 1", {"padding": 1}), ("dilation 2", {"dilation": 2})
+    for axes, size, (title, how) in zip(panels(4, 8.6, height), sizes, cases, strict=True):
+        draw(axes, title, size, **how)
+
+
 def convolutions() -> None:
-    first, second, third, fourth = panels(4, 8.6, 2.0)
-    convolution(first, "kernel_size 3", 5)
-    convolution(second, "stride 2", 5, stride=2)
-    convolution(third, "padding 1", 5, padding=1)
-    convolution(fourth, "dilation 2", 7, dilation=2)
+    four_windows(convolution, 2.0, (5, 5, 5, 7))
 
 
 add(
@@ -137,11 +140,7 @@ def line_of(
 
 
 def convolutions_of_lines() -> None:
-    first, second, third, fourth = panels(4, 8.6, 1.7)
-    line_of(first, "kernel_size 3", 6)
-    line_of(second, "stride 2", 7, stride=2)
-    line_of(third, "padding 1", 6, padding=1)
-    line_of(fourth, "dilation 2", 8, dilation=2)
+    four_windows(line_of, 1.7, (6, 7, 6, 8))
 
 
 add(
