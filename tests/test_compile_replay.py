@@ -452,8 +452,18 @@ def test_a_try_that_only_raises_is_followed():
         except RuntimeError:
             return x
 
-    for function, replayed in ((plain_step, True), (kept, False)):
+    counter = facula.zeros(1)
+
+    def behind_an_effect(x):  # Python could not make the call again
+        counter.add_(1)
+        try:
+            return x * 2
+        except RuntimeError as error:
+            raise ValueError("in other words") from error
+
+    for function, replayed in ((plain_step, True), (kept, False), (behind_an_effect, False)):
         f, x = facula.compile(function), facula.randn(2, 4)
         for _ in range(600):
             assert facula.equal(f(x), function(x))
-        assert (f.replays > 0) is replayed
+        assert (f.replays > 0) is replayed, function
+    assert counter.item() == 1200
