@@ -166,7 +166,7 @@ def test_wrong_arguments_and_errors(extension):
         extension.check(-1)
     with pytest.raises(RuntimeError, match="from the standard library"):
         extension.standard_error()
-    with pytest.raises(RuntimeError, match="expected scalar type Float but found Int"):
+    with pytest.raises(RuntimeError, match="expected scalar type Float, got Int"):
         extension.element(facula.ones(2, dtype=facula.int32), 0)
 
 
