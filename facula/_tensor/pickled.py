@@ -1,4 +1,4 @@
-"""Copies and pickles: of tensors, and what pickles of the core's constants and types name to find them again."""
+"""Copy and pickle tensors, and define the functions by which pickles find the core's constants and types again."""
 
 from __future__ import annotations
 
