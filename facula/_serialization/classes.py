@@ -1,4 +1,4 @@
-"""Which Python classes a checkpoint may name when whole objects are asked for (weights_only=False).
+"""Find the Python classes that a checkpoint may name when whole objects are requested (weights_only=False).
 
 PyTorch hands such a file to pickle, which calls whatever the file says. Facula never does. What it does
 instead: an object is made by `object.__new__` and gets its attributes back; its class must be one that

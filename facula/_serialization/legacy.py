@@ -1,4 +1,4 @@
-"""The stream format that came before the zip container.
+"""Read the stream format that PyTorch wrote before the zip container.
 
 Four pickles (a magic number, the version, the writer's type sizes, the object), then a pickled list of
 storage keys and, for each key, its element count as a little-endian int64 and its bytes.
@@ -64,8 +64,10 @@ def read(source, scope, restore, encoding="utf-8"):
 
 
 class _LegacyReader:
-    """Storages follow the object that uses them, so its pickle is read twice: first for what storages
-    it names (a `Survey`, which makes no tensors), then, over the filled storages, for the object itself."""
+    """Read one object of a legacy stream. Its storages follow the object that uses them, so the pickle is read twice:
+    first for the names of its storages (with a `Survey`, which makes no tensors), then, with the filled storages, for
+    the object itself.
+    """
 
     def __init__(self, source, scope, restore, encoding):
         self._source = source

@@ -1,8 +1,8 @@
-"""How deep values of one load are nested in each other without a dict, list or set between them.
+"""Bound how deeply the values of one load are nested in each other without a dict, list or set between them.
 
-The interpreter hashes, compares, prints and frees nested tuples (and NumPy frees nested arrays of objects) by
-recursion in C, without looking at how much stack is left. So depth is bounded where such values are built, and no
-later step has to know.
+The interpreter hashes, compares, prints and frees nested tuples by recursion in C, and NumPy frees nested arrays of
+objects in the same way; neither looks at how much stack is left. The depth is therefore bounded where such values are
+made, so that no later step can exhaust the stack.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _HOLD_NO_TUPLE = frozenset({int, str, float, bool, type(None), bytes, dict, list
 
 
 class Nesting:
-    """Remembers how deep each tuple, and each array of objects, that holds others is."""
+    """Record the depth of every tuple, and of every array of objects, that holds others."""
 
     def __init__(self):
         self._known = {}  # id -> (depth, the object: kept, so that the id stays its own)

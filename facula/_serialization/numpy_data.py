@@ -1,4 +1,4 @@
-"""NumPy's dtypes, scalars and arrays, restored from checked fields.
+"""Restore dtypes, scalars and arrays of NumPy from checked fields.
 
 NumPy trusts the states that it is given: flags of the wrong kind make it free memory it never had. So a state from
 a file is only compared with what NumPy itself says of a dtype that was made from its name, and only states made

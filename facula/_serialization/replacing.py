@@ -1,4 +1,4 @@
-"""A new file beside an old one that takes its place when it is whole."""
+"""Write a new file beside an old one and let it replace the old one only when it is complete."""
 
 import contextlib
 import os

@@ -1,7 +1,8 @@
-"""Writes the zip container of a checkpoint: stored records, each payload 64-byte aligned.
+"""Write the zip container of a checkpoint: records are stored without compression, and each payload is aligned to 64
+bytes.
 
-Sizes and checksums are known before a record is written, so local headers are complete and
-no data descriptor follows a payload. ZIP64 fields appear only where 32 bits do not suffice.
+The size and checksum of a record are known before it is written. Local headers are therefore complete, and no data
+descriptor follows a payload. ZIP64 fields appear only where 32 bits do not suffice.
 """
 
 import struct
@@ -16,7 +17,7 @@ _PADDING_ID = b"FB"  # the id PyTorch uses for the padding that aligns a payload
 
 
 class ZipWriter:
-    """Appends records to `file` (binary, writable; need not be seekable)."""
+    """Append records to `file`, which must be binary and writable and need not be seekable."""
 
     def __init__(self, file, root, alignment=ALIGNMENT, checksums=True):
         self._file = file
