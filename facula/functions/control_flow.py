@@ -1,4 +1,4 @@
-"""Control flow on values: `cond`, `while_loop`, `map`, `scan`.
+"""Implement control flow on values: `cond`, `while_loop`, `map`, `scan`.
 
 They run as Python does, gradients included. While a program is recorded (facula.export) each is one node that holds the
 programs of its functions: of both branches, of a condition and a body. What these read besides their arguments is given to
@@ -143,7 +143,8 @@ def _stacked(steps):
 
 
 class _Graphs:
-    """The functions of one node as programs that are all given the same tensors: the arguments, then what they read besides.
+    """Hold the functions of one node as programs that all receive the same tensors: the arguments, then the tensors
+    that the functions read besides.
 
     Args:
         name: of the op, for errors.
