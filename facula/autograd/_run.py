@@ -1,4 +1,4 @@
-"""`backward` and `grad`: reading of arguments; the engine is in C++."""
+"""Implement `backward` and `grad`: they check and convert arguments, and the engine in C++ does the rest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Forward mode: dual numbers, whose tangents follow ops.
+"""Implement forward mode: dual numbers, whose tangents are propagated through ops.
 
     with dual_level():
         x = make_dual(primal, tangent)
@@ -27,7 +27,7 @@ __all__ = ["UnpackedDualTensor", "enter_dual_level", "exit_dual_level", "make_du
 
 
 class UnpackedDualTensor(NamedTuple):
-    """The value of a dual and its tangent, None where the value does not depend on any dual input.
+    """Hold the value of a dual number and its tangent, which is None where the value does not depend on any dual input.
 
     Args:
         primal: the value.
@@ -358,7 +358,7 @@ class _transform_level:
 
 
 class dual_level(_Switch):
-    """Within it, a level of forward mode is open: results of duals carry derivatives along.
+    """Open a level of forward mode in a block, in which results of dual numbers carry their derivatives.
 
     >>> fwAD = torch.autograd.forward_ad
     >>> with fwAD.dual_level():
@@ -379,7 +379,7 @@ def _is_fwd_grad_enabled() -> bool:
 
 
 class _set_fwd_grad_enabled(_Switch):
-    """Switches forward mode for the ops within."""
+    """Switch forward mode for the ops in a block."""
 
     def __init__(self, mode: bool):
         self.mode = mode

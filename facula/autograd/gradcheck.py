@@ -1,4 +1,4 @@
-"""Derivatives compared with finite differences."""
+"""Compare derivatives with finite differences."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Tensor = _C.Tensor
 
 
 class GradcheckError(RuntimeError):
-    """A derivative differs from finite differences: what gradcheck raises.
+    """Report a derivative that differs from finite differences; gradcheck raises it.
 
     >>> import sys
     >>> issubclass(sys.modules[torch.autograd.gradgradcheck.__module__].GradcheckError, RuntimeError)
@@ -33,7 +33,7 @@ class GradcheckError(RuntimeError):
 
 
 class _Options(NamedTuple):
-    """What is compared, and how closely."""
+    """Hold what is compared, and the tolerances."""
 
     eps: float
     atol: float
@@ -278,7 +278,7 @@ def _check_linear(func, inputs):
 
 
 class _WithoutGradient(Function):
-    """Identity that hands no gradient on."""
+    """Return the input unchanged, and pass no gradient on."""
 
     @staticmethod
     def forward(ctx, x):
@@ -457,7 +457,9 @@ def _random_like(output, generator, strided):
 
 
 class _CallableModule(types.ModuleType):
-    """`autograd.gradcheck` is a function and a module of one name: importing the module binds it over the function."""
+    """Make the module callable. `autograd.gradcheck` is a function and a module of one name, and importing the module
+    would otherwise hide the function.
+    """
 
     def __call__(self, *args, **kwargs):
         return gradcheck(*args, **kwargs)
