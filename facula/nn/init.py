@@ -1,4 +1,4 @@
-"""Initializers: each fills a tensor in place, without recording gradients, and returns it.
+"""Initialize tensors: each function fills a tensor in place, without recording gradients, and returns it.
 
 ``generator`` is the random generator to draw from (default: the global one). The order and amount of random
 numbers are PyTorch's, so that the same seed gives the same weights.

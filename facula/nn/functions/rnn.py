@@ -1,4 +1,4 @@
-"""Recurrent layers: one op of the core per layer and direction, or all of them by cuDNN on CUDA.
+"""Compute recurrent layers: one op of the core per layer and direction, or all of them by cuDNN on CUDA.
 
 A layer projects its whole input once; what is left for each step is one product with the hidden state and the
 cell's formula, which `_rnn_layer` does for all steps. Layers that it does not know (LSTM with a projection, narrow

@@ -1,4 +1,4 @@
-"""Batch normalization layers, and what they share with instance normalization.
+"""Define the batch normalization layers, and the base class that they share with instance normalization.
 
 Long because PyTorch has all of these layers in one file of this name, and each class stands there with its docstring and
 example.
@@ -35,7 +35,7 @@ __all__ = [
 
 
 class _NormBase(Module):
-    """Base class of batch and instance normalization: affine parameters and running statistics."""
+    """Hold the affine parameters and running statistics of batch and instance normalization."""
 
     _version = 2
     __constants__: ClassVar[list[str]] = ["track_running_stats", "momentum", "eps", "num_features", "affine"]
@@ -139,7 +139,7 @@ class _NormBase(Module):
 
 
 class _BatchNorm(_NormBase):
-    """Normalizes each channel of (N, C, ...) over the batch and the positions.
+    """Normalize each channel of (N, C, ...) over the batch and the positions.
 
     Args:
         num_features: number of channels C.
@@ -183,7 +183,7 @@ class _BatchNorm(_NormBase):
 
 
 class _LazyNormBase(LazyModuleMixin, _NormBase):
-    """Normalization whose ``num_features`` is the channel dimension of its first input."""
+    """Take ``num_features`` of a normalization from the channel dimension of its first input."""
 
     weight: UninitializedParameter
     bias: UninitializedParameter
@@ -330,7 +330,8 @@ class BatchNorm3d(_BatchNorm):
 
 
 class LazyBatchNorm1d(_LazyNormBase, _BatchNorm):
-    """Become a `BatchNorm1d` at the first call, whose input determines num_features.
+    """Normalize as `BatchNorm1d` does, which this module becomes at the first call; the input of that call determines
+    num_features.
 
     Args:
         eps: a number added to the variance.
@@ -358,7 +359,8 @@ class LazyBatchNorm1d(_LazyNormBase, _BatchNorm):
 
 
 class LazyBatchNorm2d(_LazyNormBase, _BatchNorm):
-    """Become a `BatchNorm2d` at the first call, whose input determines num_features.
+    """Normalize as `BatchNorm2d` does, which this module becomes at the first call; the input of that call determines
+    num_features.
 
     Args:
         eps: a number added to the variance.
@@ -386,7 +388,8 @@ class LazyBatchNorm2d(_LazyNormBase, _BatchNorm):
 
 
 class LazyBatchNorm3d(_LazyNormBase, _BatchNorm):
-    """Become a `BatchNorm3d` at the first call, whose input determines num_features.
+    """Normalize as `BatchNorm3d` does, which this module becomes at the first call; the input of that call determines
+    num_features.
 
     Args:
         eps: a number added to the variance.

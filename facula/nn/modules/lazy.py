@@ -1,4 +1,4 @@
-"""LazyModuleMixin: modules whose parameter shapes come from their first input."""
+"""Define LazyModuleMixin, the base of modules whose parameters get their shapes from the first input."""
 
 from __future__ import annotations
 

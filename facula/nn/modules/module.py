@@ -1,4 +1,4 @@
-"""Module: the base class of everything that has parameters, buffers, submodules and a forward method.
+"""Define Module, the base class of everything that has parameters, buffers, submodules and a forward method.
 
 A module (or, with a global hook, the class Module) that has ever had a hook carries ``_hooked = True``; a call tests this
 one flag. Long because one class has all these methods, and one file has what programs look for in it: the registries of
@@ -250,7 +250,7 @@ def _set_global_backward_kind(full: bool) -> None:
 
 
 class _WrappedHook:
-    """Call a load_state_dict pre-hook, with its module as first argument where that is wanted."""
+    """Call a load_state_dict pre-hook, with the module as first argument where the hook was registered so."""
 
     def __init__(self, hook, module=None) -> None:
         self.hook = hook
@@ -282,7 +282,7 @@ _EXTRA_STATE_KEY_SUFFIX = "_extra_state"
 
 
 class _IncompatibleKeys(namedtuple("IncompatibleKeys", ["missing_keys", "unexpected_keys"])):
-    """Result of ``load_state_dict``: keys the module wanted, and keys it did not know."""
+    """Hold the result of ``load_state_dict``: keys that the module needs and did not find, and keys that it does not have."""
 
     __slots__ = ()
 
@@ -438,7 +438,7 @@ _forward_unimplemented.__qualname__ = "Module.forward"  # what errors of its arg
 
 
 class Module:
-    """Base class of everything that has parameters and a forward method.
+    """Define a layer or a model: everything that has parameters and a forward method. It is the base class of both.
 
     A `Parameter`, `Buffer` or Module that is assigned to an attribute is registered under that name: `parameters`,
     `state_dict`, `to` and the other methods find it. A subclass calls ``super().__init__()`` first and defines

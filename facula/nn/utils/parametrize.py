@@ -1,4 +1,4 @@
-"""Parametrizations: attributes of a module that are computed from other parameters."""
+"""Compute attributes of a module from other parameters (parametrizations)."""
 
 from __future__ import annotations
 
@@ -71,7 +71,8 @@ def _maybe_set(dest, src) -> None:
 
 
 class ParametrizationList(ModuleList):
-    """Hold the parametrizations of one tensor, which are applied one after the other to what they are computed from.
+    """Hold the original tensors of one parametrized tensor, and the parametrizations that are applied to them one after
+    the other.
 
     The source is ``original``; or ``original0``, ``original1``, ... when the first parametrization's ``right_inverse`` gives
     several tensors. `register_parametrization` makes it as ``module.parametrizations.<name>``.
