@@ -1,4 +1,4 @@
-"""The base class of optimizers whose update is a rule of the core."""
+"""Define the base class of optimizers whose update is a rule of the core."""
 
 from __future__ import annotations
 
@@ -57,9 +57,10 @@ def step_lists(rule, group, params, grads, states, state_steps, grad_scale=None,
 
 
 class RuleOptimizer(Optimizer):
-    """Base class of optimizers whose step treats each parameter by itself, in one pass of the core (on a device with a queue
-    many in one launch), or in ops: with ``differentiable``, which records them, and with ``capturable``, where step
-    counters and what follows from them are on the device, so that a graph can replay it.
+    """Update each parameter by itself, in one pass of the core (many parameters in one launch on a device with a
+    queue), or in ops: with ``differentiable``, which records them, and with ``capturable``, where step counters and
+    what follows from them are on the device, so that a graph can replay the step. It is the base class of optimizers
+    whose update is a rule of the core.
     """
 
     _counters = ("step",)

@@ -1,4 +1,4 @@
-"""Limited-memory BFGS."""
+"""Define LBFGS, the limited-memory BFGS method."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class _Point:
 
 
 class _StrongWolfe:
-    """Finds a step length that lowers the loss enough (c1) and flattens the slope enough (c2).
+    """Find a step length that lowers the loss enough (c1) and flattens the slope enough (c2).
 
     Args:
         evaluate: step length -> (loss, flat gradient).

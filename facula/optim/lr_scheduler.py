@@ -1,4 +1,4 @@
-"""Schedules of learning rates: objects whose `step` sets the rate of every parameter group.
+"""Define schedules of learning rates: objects whose `step` sets the rate of every parameter group.
 
 Most schedules compute the next rate from the present one, so that schedules chain; `_get_closed_form_lr` gives the
 rate at an epoch directly. ``last_epoch`` counts the calls of `step`, the first of which the constructor makes.
@@ -87,7 +87,8 @@ def _check_optimizer(name: str, optimizer) -> None:
 
 
 class LRScheduler:
-    """Base class of schedules of learning rates: `step`, once after every epoch, sets the rate of every parameter group.
+    """Set the learning rate of every parameter group when `step` is called, once after every epoch. It is the base
+    class of schedules.
 
     A subclass states `get_lr`, the rates of all groups at ``self.last_epoch``.
 
@@ -272,7 +273,7 @@ def _watch_steps(optimizer: Optimizer) -> None:
 
 
 class _LambdaScheduler(LRScheduler):
-    """Base class of `LambdaLR` and `MultiplicativeLR`: a function per group, saved only when it is an object."""
+    """Hold one function per parameter group. Only functions that are objects with attributes are part of the state dict."""
 
     def __init__(self, optimizer: Optimizer, lr_lambda: Callable[[int], float] | Sequence[Callable[[int], float]],
                  last_epoch: int = -1) -> None:  # fmt: skip
@@ -1179,7 +1180,7 @@ def _check_schedulers(name: str, optimizer, schedulers) -> None:
 
 
 class _Composite(LRScheduler):
-    """Schedulers within a scheduler, and their state dicts within its own."""
+    """Hold schedulers within a scheduler, and their state dicts within its own."""
 
     def state_dict(self) -> dict[str, Any]:
         """Return all attributes but the optimizer; of the schedulers their state dicts."""

@@ -1,4 +1,4 @@
-"""Muon: momentum made orthogonal."""
+"""Define Muon, which makes the momentum orthogonal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The base class of optimizers: parameter groups, state, hooks and (de)serialization.
+"""Define the base class of optimizers: parameter groups, state, hooks and (de)serialization.
 
 Long because PyTorch has the class and its hooks in one file of this name, and each class stands there with its docstring and
 example.
@@ -143,7 +143,7 @@ StateDict: TypeAlias = dict[str, Any]
 
 
 class _RequiredParameter:
-    """Marks an option that every group must state."""
+    """Mark an option that every group must state."""
 
     def __repr__(self) -> str:
         return "<required parameter>"
@@ -159,7 +159,8 @@ def step_counter(device: Device = None) -> Tensor:
 
 
 class Optimizer:
-    """Base class of optimizers: holds parameters in groups with options of their own, and what `step` remembers about each.
+    """Hold parameters in groups with options of their own, and the state that `step` stores for each. It is the base
+    class of optimizers.
 
     A subclass defines `step`, which must take a closure.
 

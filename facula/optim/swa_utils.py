@@ -1,4 +1,4 @@
-"""Averages of the weights of a model over its training, and what belongs to them."""
+"""Average the weights of a model over its training, and recompute the statistics of its batch normalizations."""
 
 from __future__ import annotations
 

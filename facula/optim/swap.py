@@ -1,4 +1,4 @@
-"""An optimizer on other parameters for a while."""
+"""Replace the parameters of an optimizer for the length of a block."""
 
 from __future__ import annotations
 
