@@ -1,4 +1,5 @@
-"""Modules of settings: names with values that programs set, within a block too. A name that there is not is an error.
+"""Define modules of settings: names with values that programs set, permanently or in a block. An unknown name is an
+error.
 
 `install_config_module(module)` makes of a module whose settings are its variables such a module. Settings that mean nothing
 here can be listed by their value (`settings_by_value`). Names with a dot are in groups: `config.triton.cudagraphs`.
@@ -42,7 +43,7 @@ def settings_by_value(*rows: str) -> dict[str, Any]:
 
 
 class _Group:
-    """Settings under one name: `triton.cudagraphs` of a module is `cudagraphs` of its group `triton`."""
+    """Collect settings under one name: `triton.cudagraphs` of a module is `cudagraphs` of its group `triton`."""
 
     def __init__(self, path, values):
         self.__dict__.update(values, _path=path, _names=frozenset(values))
@@ -62,7 +63,7 @@ def _unknown(path, name, known):
 
 
 class _Patch(contextlib.ContextDecorator):
-    """Other values within a block or a function."""
+    """Set other values in a block or a function."""
 
     def __init__(self, module, values):
         self._module, self._values, self._before = module, values, []
@@ -81,7 +82,7 @@ class _Patch(contextlib.ContextDecorator):
 
 
 class ConfigModule(types.ModuleType):
-    """A module whose variables are settings."""
+    """Make the variables of a module settings."""
 
     _defaults: dict[str, Any]
     _second_names: dict[str, tuple[str, str]]

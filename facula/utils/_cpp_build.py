@@ -1,7 +1,8 @@
-"""Compiling C++ sources: only what has changed, several at a time, and for one process at a time in one folder.
+"""Compile C++ sources: only what has changed, several files at a time, and in one process at a time per folder.
 
-An object is compiled anew when its command is another one, or when a file that it was made of is newer; the compiler writes
-down which files those are. So nothing is needed besides the compiler; ninja is not asked, whether it is there or not.
+An object is compiled again when its command has changed, or when a file that it depends on is newer; the compiler
+writes a list of those files. Nothing but the compiler is therefore needed, and ninja is not used even where it is
+installed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Weak references to tensors, and dictionaries whose keys they are: tensors compare by value, these by identity."""
+"""Refer weakly to tensors, and define dictionaries with tensors as keys. Tensors compare by value, these keys by identity."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["TensorWeakRef", "WeakIdRef", "WeakIdKeyDictionary", "WeakTensorKeyDi
 
 
 class WeakIdRef(weakref.ref):
-    """A weak reference that is equal to others of the same object, and hashes by its identity.
+    """Refer weakly to an object. The reference equals others of the same object and hashes by its identity.
 
     Args:
         key: the object.
@@ -41,7 +41,7 @@ class WeakIdRef(weakref.ref):
 
 
 class WeakIdKeyDictionary(MutableMapping[Any, Any]):
-    """A dictionary that forgets an entry when nothing else holds its key. Keys are compared by identity.
+    """Map objects to values, and drop an entry when nothing else holds its key. Keys are compared by identity.
 
     Args:
         dict: entries to begin with.
@@ -140,7 +140,7 @@ def _forgetting(owner: Any) -> Any:
 
 
 class TensorWeakRef:
-    """A weak reference to a tensor.
+    """Refer weakly to a tensor.
 
     Args:
         tensor: the tensor; TypeError for anything else.

@@ -1,4 +1,4 @@
-"""The DataLoader iterator that has worker processes fetch ahead.
+"""Define the DataLoader iterator whose worker processes fetch ahead.
 
 Each worker has a socket of its own: requests (batch number, indices) go one way, (batch number, batch) come
 back. Nothing is shared between workers, so one that is killed leaves no lock held; its end closes and is seen

@@ -1,4 +1,6 @@
-"""What DataLoader iterators with workers have in common: who gets which indices, and in which order batches are given."""
+"""Define the base class of DataLoader iterators with workers: it assigns indices to workers and determines the order of
+batches.
+"""
 
 import itertools
 import sys
@@ -13,9 +15,9 @@ GRACE = 5.0  # seconds that a worker gets to finish its sample when the iterator
 
 
 class _PrefetchingDataLoaderIter(_BaseDataLoaderIter):
-    """Has workers fetch ahead. A subclass starts them, waits for what they answer, and ends them.
+    """Fetch batches ahead in workers. A subclass starts the workers, waits for their results, and ends them.
 
-    A worker has a `channel`, which sends it requests, and is `active` as long as it has a stream to give from.
+    A worker has a `channel`, which sends it requests. It is `active` as long as it has a stream to read.
     """
 
     def __init__(self, loader):

@@ -1,4 +1,4 @@
-"""The DataLoader iterator that has worker threads fetch ahead.
+"""Define the DataLoader iterator whose worker threads fetch ahead.
 
 Threads share the dataset and hand batches over as they are: nothing is pickled, nothing copied. Each has a queue of requests;
 what they answer comes in one queue. They know these queues and not the iterator, which ends them when nobody has it any more.
@@ -22,7 +22,7 @@ _running = weakref.WeakSet()  # iterators
 
 
 class _Requests:
-    """What the program sends a thread."""
+    """Queue the requests that the program sends to a thread."""
 
     def __init__(self):
         self._queue = queue.SimpleQueue()
@@ -42,7 +42,7 @@ class _Requests:
 
 
 class _Worker(threading.Thread):
-    """A worker thread; `number`, `channel` and `active` are what the iterator asks for."""
+    """Run a worker thread; the iterator uses its `number`, `channel` and `active`."""
 
     def __init__(self, info, parts, init_fn, answers, device):
         super().__init__(name=f"facula_data_{info.id}", daemon=True)

@@ -1,4 +1,4 @@
-"""The connection between a DataLoader and one of its workers: pickles, with the data of tensors beside them.
+"""Connect a DataLoader to one of its workers: pickles are sent, with the data of tensors beside them.
 
 A message is a header, the sizes of its buffers, the pickle, and then the buffers: inside the stream where
 they are small, else in one anonymous file (memfd) whose descriptor travels with the header. So a batch costs
@@ -32,7 +32,9 @@ _HAS_MEMFD = hasattr(os, "memfd_create")
 
 
 class Channel:
-    """One end. `Channel.pair()` gives both; the socket can be passed to a new process."""
+    """Send and receive at one end of a connection. `Channel.pair()` makes both ends; the socket can be passed to a new
+    process.
+    """
 
     def __init__(self, connection):
         self.socket = connection
@@ -127,7 +129,8 @@ class Channel:
 
 
 class _SharedPieces:
-    """Give shared memory to small messages: parts of blocks, since a process may have only so many mappings and new pages cost.
+    """Allocate shared memory for small messages as parts of blocks, because a process may have only so many mappings
+    and new pages cost time.
 
     A block is used again when nobody holds a part of it. It keeps a few, and leaves others to those who hold their parts.
     """
@@ -160,7 +163,7 @@ _NOBODY = sys.getrefcount(_held_by_a_deque[-1])  # what is counted where nobody 
 
 
 class _BatchPickler(ForkingPickler):
-    """Pickles with the memory of tensors and numpy arrays put aside into `buffers`."""
+    """Pickle a batch, and put the memory of tensors and NumPy arrays into `buffers`."""
 
     def __init__(self, file, buffers):
         # ForkingPickler's own constructor does not pass buffer_callback on

@@ -1,4 +1,4 @@
-"""Copying a batch into page-locked memory, from which a GPU can copy while the host runs on."""
+"""Copy a batch to page-locked memory, from which a GPU can copy while the host runs on."""
 
 import os
 import queue
@@ -21,7 +21,7 @@ def pin_memory(data, device=None):
 
 
 class PinningThread(threading.Thread):
-    """Takes in what workers answer, and pins it, while the program computes with the batches before.
+    """Receive the results of workers and pin them, while the program computes with earlier batches.
 
     `wait()` gives (worker, answer); the answer is an OSError when the worker's connection has ended.
     """
