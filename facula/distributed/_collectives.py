@@ -1,4 +1,4 @@
-"""Collectives. Long because the docstring of each tells its arguments and has an example."""
+"""Define the collectives. Long because the docstring of each describes its arguments and has an example."""
 
 from __future__ import annotations
 

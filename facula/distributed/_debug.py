@@ -1,4 +1,4 @@
-"""The level of checks that programs ask for."""
+"""Hold the level of checks that programs set."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class _Debugger(pdb.Pdb):
-    """Reads the terminal, which children of a launcher are not given."""
+    """Read commands from the terminal directly, because children of a launcher have no standard input."""
 
     def interaction(self, *args, **kwargs):
         stdin = sys.stdin
@@ -71,7 +71,8 @@ _VARIABLE = "TORCH_DISTRIBUTED_DEBUG"
 
 
 class DebugLevel(enum.Enum):
-    """How much PyTorch checks: OFF, INFO or DETAIL. Here processes always compare what they call, whatever the level.
+    """Name how much PyTorch checks: OFF, INFO or DETAIL. In Facula, processes always compare what they call, whatever
+    the level is.
 
     >>> torch.distributed.DebugLevel["INFO"].value
     1

@@ -1,4 +1,4 @@
-"""Collectives that give new tensors and leave their inputs alone.
+"""Define collectives that return new tensors and do not change their inputs.
 
 Results are there when the call returns, so that `wait_tensor` has nothing to wait for. A group may be a ProcessGroup, a
 DeviceMesh of one dimension, a pair (DeviceMesh, dimension) or a list of ranks (of this process's group, or of all).
@@ -44,7 +44,7 @@ _groups_of_ranks: dict[Any, Any] = {}
 
 
 class AsyncCollectiveTensor(facula.Tensor):
-    """The type of results that are still on their way, of which there are none here."""
+    """Represent a result that is not complete yet. Facula makes no such results; the class exists for isinstance."""
 
 
 def _group(caller, group, tag):

@@ -1,4 +1,4 @@
-"""The default group, groups made of it, and what can be asked about them."""
+"""Define the default group, make groups from it, and answer questions about them."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ default_pg_timeout: timedelta = datetime.timedelta(minutes=30)
 
 
 class ProcessGroup(GroupMethods):
-    """Processes that call collectives together. `init_process_group` and `new_group` make them; a program does not call the
-    class.
+    """Represent processes that call collectives together. `init_process_group` and `new_group` make groups; programs do
+    not call the class.
 
     Beside what is told here a group has PyTorch's methods `allreduce`, `broadcast`, `allgather` and so on, each of which gives
     its `Work`. A group cannot be pickled: TypeError.
@@ -100,7 +100,7 @@ class _WorldMeta(type):
 
 
 class group(metaclass=_WorldMeta):
-    """`group.WORLD` is the group of all processes, None before init_process_group.
+    """Hold the group of all processes in `group.WORLD`, which is None before init_process_group.
 
     >>> import torch.distributed as dist
     >>> dist.group.WORLD is None
@@ -113,8 +113,8 @@ class group(metaclass=_WorldMeta):
 
 
 class GroupMember(metaclass=_WorldMeta):
-    """`WORLD`, as that of `group`, and NON_GROUP_MEMBER, which `new_group` gives a process that is not among the ranks:
-    collectives with it do nothing.
+    """Hold `WORLD`, as `group` does, and NON_GROUP_MEMBER, which `new_group` returns in a process that is not one of
+    the ranks. Collectives with it do nothing.
 
     >>> torch.distributed.GroupMember.NON_GROUP_MEMBER
     -100

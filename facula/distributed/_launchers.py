@@ -1,8 +1,8 @@
-"""What launchers of others tell a process: its number, how many there are, and by what they may meet.
+"""Read what other launchers tell a process: its rank, the number of processes, and how they can find each other.
 
-RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT come first, whoever sets them (torchrun, Kubernetes, a loop of a shell). Where
-there is no MASTER_ADDR, the processes meet by what their launcher has: srun's list of nodes, the table that mpiexec keeps for
-its processes (PMI-1), or the folder that Open MPI's mpirun makes for a job.
+RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT have precedence, whoever sets them (torchrun, Kubernetes, a loop of a
+shell). Without MASTER_ADDR, the processes find each other by what their launcher provides: srun's list of nodes, the
+table that mpiexec holds for its processes (PMI-1), or the folder that Open MPI's mpirun makes for a job.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ._store import FileStore, Store, TCPStore
 
 
 class _Names(NamedTuple):
-    """The environment variables of a launcher."""
+    """Hold the names of a launcher's environment variables."""
 
     rank: str
     size: str
@@ -119,7 +119,7 @@ def _check_that_srun_started() -> None:
 
 
 class _Pmi:
-    """What a process asks an mpiexec: lines of `key=value` on the descriptor that it got (PMI-1)."""
+    """Query an mpiexec by PMI-1: lines of `key=value` on the file descriptor that it passes to the process."""
 
     def __init__(self, fd: int, timeout: float) -> None:
         self._socket = socket.socket(fileno=os.dup(fd))

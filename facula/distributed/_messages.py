@@ -1,4 +1,4 @@
-"""Messages from one process to another, and several operations at once."""
+"""Send messages from one process to another, and start several operations at once."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def recv(tensor: Tensor, src: int | None = None, group: ProcessGroup | None = No
 
 
 class P2POp:
-    """One `isend` or `irecv` of a batch, which `batch_isend_irecv` starts.
+    """Describe one `isend` or `irecv` of a batch, which `batch_isend_irecv` starts.
 
     Args:
         op: the function `isend` or `irecv`; ValueError for another.

@@ -1,4 +1,4 @@
-"""Collectives of Python objects, as pickled bytes: the processes of a group trust each other."""
+"""Define collectives of Python objects, which are sent as pickled bytes: the processes of a group trust each other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How collectives and messages are started, and what is known of one that is under way.
+"""Start collectives and messages, and track those that are in progress.
 
 The arguments are checked here; `src/distributed/operation.cpp` lays out memory and transfers.
 """
@@ -26,7 +26,7 @@ _BARRIER, _SEND, _RECV = range(8, 11)
 
 
 class Work:
-    """A collective or a message under way. `wait` makes sure that it is done; errors are raised there.
+    """Represent a collective or a message in progress. `wait` returns when it is complete and raises its errors.
 
     Collectives give one with `async_op=True`, `isend` and `irecv` always; a program does not call the class.
 
@@ -123,7 +123,7 @@ class Work:
 
 
 class _Works:
-    """Several, as one."""
+    """Wait for several operations as if they were one."""
 
     def __init__(self, works: Sequence[Work]) -> None:
         self._works = works

@@ -1,4 +1,4 @@
-"""The flight recorder: the last 2,000 operations of this process, in the format that PyTorch's `fr_trace` reads (2.10)."""
+"""Record the last 2,000 operations of this process (flight recorder), in the format that PyTorch's `fr_trace` reads (2.10)."""
 
 from __future__ import annotations
 

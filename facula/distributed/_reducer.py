@@ -1,5 +1,5 @@
-"""Gradients of several processes, averaged while the backward pass runs: what a program sees of it, and which bucket a
-parameter is in. The work is done by `src/distributed/reducer.h`, whose first lines are the policy.
+"""Average the gradients of several processes while the backward pass runs: the part that a program uses, and the choice
+of the bucket for each parameter. `src/distributed/reducer.h` does the work; its first lines are the policy.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ FIRST_BUCKET_BYTES = 1 << 20
 
 
 class GradBucket:
-    """Gradients that travel together, as communication hooks see them."""
+    """Hold gradients that are sent together, for communication hooks."""
 
     def __init__(self, native, index: int, parameters: list[facula.Tensor], is_last: bool) -> None:
         self._native, self._index, self._parameters, self._is_last = native, index, parameters, is_last
@@ -61,7 +61,7 @@ class GradBucket:
 
 
 class Reducer:
-    """Averages gradients of `parameters` over a process group.
+    """Average the gradients of `parameters` over a process group.
 
     Args:
         parameters: (name, parameter) in the order of registration.

@@ -1,4 +1,4 @@
-"""How processes find each other: the store that init_process_group uses, and who is there."""
+"""Find the other processes: the store that init_process_group uses, and the number of processes."""
 
 from __future__ import annotations
 

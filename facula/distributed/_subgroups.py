@@ -1,4 +1,4 @@
-"""Groups made of the default group."""
+"""Make groups of some ranks of the default group."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""State dicts as flat names, and tensors as parts."""
+"""Convert state dicts to flat names, and tensors to parts."""
 
 from __future__ import annotations
 

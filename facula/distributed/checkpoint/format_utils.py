@@ -1,4 +1,4 @@
-"""Between folders of checkpoints and single files of `facula.save`."""
+"""Convert folders of checkpoints to single files of `facula.save`, and back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""State dicts of models and optimizers with the names of the plain model, whatever is wrapped around it."""
+"""Get and set state dicts of models and optimizers with the names of the plain model, whatever wraps it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _WRAPPERS = ("_fsdp_wrapped_module.", "_orig_mod.", "_checkpoint_wrapped_module.
 
 @dataclass
 class StateDictOptions:
-    """What state dicts hold.
+    """Hold the options of state dicts.
 
     Args:
         full_state_dict: whole tensors instead of DTensors.

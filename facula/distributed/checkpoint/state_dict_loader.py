@@ -1,4 +1,6 @@
-"""Loading, also by another number of processes: each reads the parts that overlap what it needs."""
+"""Load checkpoints, also with another number of processes than saved them: each process reads the parts that overlap
+what it needs.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`fully_shard`: a module whose parameters are spread over processes and gathered when it runs.
+"""Define `fully_shard`, which shards the parameters of a module over processes and gathers them when the module runs.
 
 Long because it is the function and the class that it makes of modules.
 """
@@ -43,7 +43,8 @@ __all__ = [
 
 
 class UnshardHandle:
-    """What `FSDPModule.unshard(async_op=True)` gives; a program does not make one.
+    """Wait for parameters that are being gathered; `FSDPModule.unshard(async_op=True)` returns this object. Programs do
+    not make it.
 
     Args:
         group: the parameters that are gathered together, or None.
@@ -70,7 +71,8 @@ class UnshardHandle:
 
 
 class FSDPModule(Module):
-    """A module that `fully_shard` has spread: its class is derived from FSDPModule and from the class that it had.
+    """Add the methods of a module that `fully_shard` has sharded. The class of such a module derives from FSDPModule
+    and from the class that it had before.
 
     What is not said of single modules holds for the one whose method is called; with `recurse` for those inside as well.
 
@@ -406,7 +408,7 @@ def share_comm_ctx(modules: Iterable[Module]) -> None:
 
 @dataclass
 class OffloadPolicy:
-    """Parts stay on the device of the mesh: the default of `fully_shard`.
+    """Leave the parts on the device of the mesh; this is the default of `fully_shard`.
 
     >>> from torch.distributed.fsdp import OffloadPolicy
     >>> OffloadPolicy()
@@ -416,7 +418,7 @@ class OffloadPolicy:
 
 @dataclass
 class CPUOffloadPolicy(OffloadPolicy):
-    """Parts are kept on the CPU; not supported for meshes of GPUs (NotImplementedError of `fully_shard`).
+    """Store the parts on the CPU. This is not supported for meshes of GPUs (NotImplementedError of `fully_shard`).
 
     Args:
         pin_memory: accepted.

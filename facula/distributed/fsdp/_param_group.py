@@ -1,4 +1,4 @@
-"""The parameters that are gathered and scattered together.
+"""Gather and reduce-scatter the parameters that belong together.
 
 Policy
   - A parameter is a DTensor, cut along one dimension. Before its module's forward all parameters of the group are gathered by
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class MixedPrecisionPolicy:
-    """In which dtypes a module computes.
+    """Set the dtypes in which a module computes.
 
     Args:
         param_dtype: of gathered parameters. Default: theirs.
@@ -62,7 +62,7 @@ def _local(t):
 
 
 class _Slot:
-    """A parameter: the modules and names that have it, and its place in the flat buffers."""
+    """Describe a parameter: the modules and names that have it, and its place in the flat buffers."""
 
     def __init__(self, places, parameter, mesh, shard_dim: int, grid=None) -> None:
         self.places = places  # [(module, name)]: shared parameters have several
@@ -176,7 +176,7 @@ class _Gather(Function):
 
 
 class _Reduction:
-    """Gradients of one dtype on their way to the processes' parts."""
+    """Hold gradients of one dtype while they are reduced to the parts of the processes."""
 
     def __init__(self, group: ParamGroup, chosen, grads) -> None:
         self._group, self._chosen = group, chosen
@@ -251,7 +251,7 @@ class _Reduction:
 
 
 class ParamGroup:
-    """The parameters of one `fully_shard`.
+    """Manage the parameters of one `fully_shard`.
 
     Args:
         places: {parameter: [(module, name)]}.

@@ -1,9 +1,10 @@
-"""In which order processes run the pieces of a batch through their stages.
+"""Compute the order in which processes run the pieces of a batch through their stages.
 
-An order is a list of actions of each process: forward (F), backward (B), or the halves of a backward: gradients of a stage's
-inputs, which the stage before waits for (I), and those of its weights, which nobody waits for (W). Every process computes the
-orders of all, and the same ones. Zero-bubble orders come from a simulation in which every action takes one tick and a process
-that has to wait uses the time for a W (Qi, Wan, Huang, Lin, "Zero Bubble Pipeline Parallelism", 2023).
+An order is a list of actions for each process: forward (F), backward (B), or the halves of a backward: the gradients of
+a stage's inputs, which the stage before waits for (I), and those of its weights, which no stage waits for (W). Every
+process computes the orders of all processes, and all obtain the same ones. Zero-bubble orders come from a simulation in
+which every action takes one tick, and a process that would wait uses the time for a W (Qi, Wan, Huang, Lin, "Zero
+Bubble Pipeline Parallelism", 2023).
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import NamedTuple
 
 
 class Kind(str, Enum):
-    """What is done: the names that PyTorch's orders know. Facula's have the first four."""
+    """Name the kind of an action, as in PyTorch's orders. Facula's orders have the first four."""
 
     FORWARD = "F"
     FULL_BACKWARD = "B"
@@ -30,7 +31,7 @@ class Kind(str, Enum):
 
 
 class Action(NamedTuple):
-    """One piece in one stage."""
+    """Describe one action: a kind of work on one piece in one stage."""
 
     kind: str
     stage: int
@@ -98,7 +99,7 @@ def one_by_one(size: int, stages: int, pieces: int, backward: str = "B") -> list
 
 
 class _Simulation:
-    """Processes that run one action a tick."""
+    """Simulate processes that run one action a tick."""
 
     def __init__(self, size: int, stages: int) -> None:
         self.stages, self.done = stages, set()

@@ -1,6 +1,7 @@
-"""One part of a model, in one process, and what it sends to its neighbors.
+"""Run one part of a model in one process, and exchange tensors with its neighbors.
 
-In front of tensors goes a message with their number, dtypes and shapes, so that nothing must be told about them.
+A message with the number, dtypes and shapes of the tensors precedes them, so that the receiver need not know these in
+advance.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ def _leaves(branches) -> list:
 
 
 class _WeightGradients:
-    """The second half of a backward pass.
+    """Compute the second half of a backward pass.
 
     Args:
         outputs, grads: the roots, and their gradients.
@@ -133,7 +134,7 @@ _NOTHING = -1
 
 
 class PipelineStage:
-    """A part of a model. A schedule calls its methods.
+    """Hold a part of a model. A schedule calls its methods.
 
     Args:
         submodule: the part.

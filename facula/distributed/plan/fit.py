@@ -1,4 +1,4 @@
-"""How a cluster is fitted to measured collectives."""
+"""Fit a cluster to measured collectives."""
 
 from __future__ import annotations
 

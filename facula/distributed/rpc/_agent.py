@@ -1,4 +1,4 @@
-"""The worker that this process is: its connections, the calls that it makes, and the calls that it answers.
+"""Implement the worker that this process is: its connections, the calls that it makes, and the calls that it answers.
 
 Policy
   - Every two workers have one connection, opened when all meet: who dies is known to all at once, by the end of it.
@@ -52,7 +52,7 @@ from ._workers import FOR_EVER, Peer, Pending, RpcFuture, Threads, WorkerInfo, r
 
 
 class Agent(Answers, Gatherings):
-    """One worker. `meet` brings them together."""
+    """Make and answer the calls of one worker. `meet` connects the workers."""
 
     def __init__(self, name, rank, size, options, autograd):
         self.info, self.size, self.options = WorkerInfo(name, rank), size, options

@@ -1,4 +1,4 @@
-"""Calls of other workers: how each kind is done, and how it is answered. `_agent.py` has the rest of the worker."""
+"""Answer the calls of other workers: run each kind of call and send its result. `_agent.py` has the rest of the worker."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ._workers import failure_text
 
 
 class Answers:
-    """What an Agent does with calls of others."""
+    """Answer calls of other workers; Agent derives from it."""
 
     def answer(self, source, call, value, about=None):
         """Send the answer to a call; an error when it cannot be pickled."""

@@ -1,4 +1,4 @@
-"""Connections between workers: who may open one, and frames over it.
+"""Connect workers: decide who may open a connection, and send frames over it.
 
 Both sides show that they have the key of the job, by the hash of what the other has just made up, before anything else is
 read. The key is in the store by which workers meet, which FACULA_STORE_TOKEN protects, and that token is part of it.
@@ -100,7 +100,7 @@ def _greeted(connection, key, rank, timeout):
 
 
 class Listener:
-    """Where other workers connect; strangers are sent away without a word, and keep nobody waiting."""
+    """Accept connections of other workers. Strangers are disconnected without an answer, and cannot make others wait."""
 
     def __init__(self, address, key, rank, arrived):
         kind = socket.AF_INET6 if ":" in address else socket.AF_INET
@@ -132,7 +132,7 @@ class Listener:
 
 
 class Connection:
-    """Frames to and from one worker. One thread reads at a time, several may send."""
+    """Send frames to one worker and receive its frames. One thread reads at a time; several may send."""
 
     def __init__(self, connected, peer):
         self.socket, self.peer = connected, peer

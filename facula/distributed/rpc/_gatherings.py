@@ -1,4 +1,4 @@
-"""Gatherings of workers: values of all of them, by the first one. `_agent.py` has the rest of the worker."""
+"""Gather values of all workers in the first one. `_agent.py` has the rest of the worker."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ._kinds import ERROR, GATHER, RESULT
 
 
 class Gatherings:
-    """What an Agent does to bring values of all workers together."""
+    """Gather values of all workers; Agent derives from it."""
 
     def gather(self, what, value, timeout=0, names=None):
         """Return the values of all workers (or those named), by name."""

@@ -1,4 +1,4 @@
-"""References to values of other workers, and who holds them.
+"""Implement references to values of other workers, and track who holds them.
 
 The owner of a value keeps it as long as a fork is known: every RRef of another worker is one, with a number of its own.
 A worker that sends on an RRef keeps its own until the receiver's fork is known to the owner (ACCEPT), so that the owner
@@ -42,7 +42,7 @@ def agent_for(what):
 
 
 class Owned:
-    """A value that this worker owns, or will, when the call that makes it has ended."""
+    """Hold a value that this worker owns, or will own when the call that makes it has ended."""
 
     def __init__(self, number):
         self.number = number
@@ -51,7 +51,7 @@ class Owned:
 
 
 class References:
-    """The RRefs that an agent owns, uses and has on the way."""
+    """Track the RRefs that an agent owns, uses and is sending."""
 
     def __init__(self, agent):
         self.agent = agent
@@ -190,7 +190,7 @@ def _received(owner, number, fork, parent):
 
 
 class RRef(Generic[T]):
-    """A reference to a value that one worker, its owner, holds. PyRRef is another name of it.
+    """Refer to a value that one worker, its owner, holds. PyRRef is another name of it.
 
     It can be sent to other workers, in calls; the owner keeps the value until the last RRef of it is gone.
 
@@ -360,7 +360,7 @@ class RRef(Generic[T]):
 
 
 class _Methods:
-    """The methods of what an RRef refers to."""
+    """Call the methods of the object that an RRef refers to."""
 
     def __init__(self, rref, call):
         self._rref, self._call = rref, call

@@ -1,4 +1,4 @@
-"""Messages as bytes: what a call holds is pickled, and the bytes of its tensors and arrays travel behind, uncopied.
+"""Encode messages as bytes: values are pickled, and the bytes of their tensors and arrays follow without being copied.
 
 A frame is a header, the lengths of its buffers, a little pickle for the transport (`about`), a big one for the program
 (`body`), and the buffers. Tensors are numbers in the big pickle: `Tensors` of the frame say what they are.
@@ -22,7 +22,7 @@ _thread = threading.local()
 
 
 class Frame:
-    """One message."""
+    """Hold one message."""
 
     __slots__ = ("about", "body", "buffers", "call", "kind", "tensors")
 
@@ -119,7 +119,7 @@ def encode(kind, call, about, value, to, agent, here=False):
 
 
 class _Sending:
-    """While a value is pickled for a worker: RRefs in it may be, and become forks of that worker."""
+    """Allow RRefs in a value that is pickled for a worker, and make them forks of that worker."""
 
     def __init__(self, to, agent):
         self.to, self.agent, self.forks = to, agent, []
@@ -158,7 +158,7 @@ def decode(frame, source, agent):
 
 
 class Reader:
-    """Frames from a connected socket; small ones with one system call."""
+    """Read frames from a connected socket; a small frame takes one system call."""
 
     def __init__(self, connection):
         self.connection = connection

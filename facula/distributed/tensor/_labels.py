@@ -1,4 +1,4 @@
-"""Labels of dimensions, and how an op that is stated by them runs on parts. `_rules.py` opens with what labels are."""
+"""Label dimensions, and run an op that is described by labels on parts. `_rules.py` opens with what labels are."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .placement_types import Partial, Replicate
 
 
 class _Input:
-    """A DTensor, the label of each of its dimensions, and whether it may not be moved."""
+    """Hold a DTensor, the label of each of its dimensions, and whether it may not be redistributed."""
 
     def __init__(self, value, labels, stays: bool = False) -> None:
         self.value, self.labels, self.stays = value, labels, stays

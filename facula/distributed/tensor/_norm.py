@@ -1,4 +1,4 @@
-"""The norm of many DTensors together, without gathering any of them."""
+"""Compute the norm of many DTensors together, without gathering any of them."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""How an op is cut on a dimension of the mesh: along one of its labels, not at all, or as one of several values to be summed.
+"""Choose how an op is sharded on a dimension of the mesh: along one of its labels, not at all, or as terms of a sum.
 
-Of all ways that are right the one is taken that moves the least, as messages of a few microseconds and some bytes; the first
-of equal ones. A value that is still to be summed goes through ops that allow it (`moved`, `linear`, ...), and is summed later,
-perhaps together with others.
+Of all correct choices, the one is taken that moves the least data, where a message costs a few microseconds and a time
+for its bytes; of equal choices, the first. A value that is still to be summed passes through ops that allow it
+(`moved`, `linear`, ...), and is summed later, perhaps together with others.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Steps of a ZeroRedundancyOptimizer inside the backward pass of DistributedDataParallel, bucket by bucket."""
+"""Step a ZeroRedundancyOptimizer inside the backward pass of DistributedDataParallel, bucket by bucket."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["hook_with_zero_step", "hook_with_zero_step_interleaved"]
 
 
 class _Steps:
-    """The hook: parameters of a bucket change, and travel, when its gradients are averaged."""
+    """Update and send the parameters of a bucket when its gradients are averaged; this object is the hook."""
 
     def __init__(self, hook, ddp, zero, interleaved: bool) -> None:
         self._hook, self._zero, self._interleaved = hook, zero, interleaved

@@ -1,4 +1,4 @@
-"""Hooks that send gradients in 8 bits: every process sends its own, with scales, and averages those of all."""
+"""Define hooks that send gradients in 8 bits: every process sends its own, with scales, and averages those of all."""
 
 from __future__ import annotations
 

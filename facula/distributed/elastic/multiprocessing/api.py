@@ -1,6 +1,6 @@
-"""Runs one command or function in several processes of this machine and tells how they end.
+"""Run one command or function in several processes of this machine, and report how they end.
 
-Every process leads a group of its own, so that its children end with it, and ends when its launcher is gone.
+Every process leads a group of its own, so that its children end with it. It ends when its launcher is gone.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _libc = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
 
 
 class SignalException(Exception):
-    """The launcher itself got a signal that ends the job.
+    """Report that the launcher itself received a signal that ends the job.
 
     Args:
         msg: what happened.
@@ -43,7 +43,7 @@ class SignalException(Exception):
 
 @dataclass
 class RunProcsResult:
-    """How the processes ended; all by local rank.
+    """Describe how the processes ended, by local rank.
 
     Args:
         return_values: what functions returned; None of commands.
@@ -79,7 +79,8 @@ def _end_with_launcher(launcher: int) -> None:
 
 
 class PContext:
-    r"""The processes of one attempt. `start`, then `wait` until it gives a result, then `close`. `start_processes` makes one.
+    r"""Manage the processes of one attempt: call `start`, then `wait` until it returns a result, then `close`.
+    `start_processes` makes one.
 
     Args:
         name: what they are, for messages.
@@ -280,7 +281,7 @@ class PContext:
 
 
 class SubprocessContext(PContext):
-    """Processes that run a command.
+    """Manage processes that run a command.
 
     Args:
         args, kwargs: name, entrypoint, args, envs, logs_specs and log_line_prefixes of a PContext.
@@ -332,7 +333,7 @@ def _call(launcher, fn, args, env, out, err, results) -> None:
 
 
 class MultiprocessContext(PContext):
-    """Processes that run a function.
+    """Manage processes that run a function.
 
     Args:
         args, kwargs: name, entrypoint, args, envs, logs_specs and log_line_prefixes of a PContext.
@@ -398,7 +399,7 @@ class MultiprocessContext(PContext):
 
 
 class _Descriptor:
-    """A file descriptor on its way to a process that is started afresh."""
+    """Pass a file descriptor to a process that is started by spawn."""
 
     def __init__(self, fd: int) -> None:
         self._fd = fd

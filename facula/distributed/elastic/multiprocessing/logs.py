@@ -1,4 +1,4 @@
-"""Where the output of a job's processes goes: to the console, to files, or to both with a prefix on every line."""
+"""Direct the output of a job's processes to the console, to files, or to both with a prefix on every line."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["DefaultLogsSpecs", "LogsDest", "LogsSpecs", "Pump", "Std", "to_map"]
 
 
 class Std(IntFlag):
-    """Which of a process's streams are meant: NONE, OUT, ERR or ALL.
+    """Name streams of a process: NONE, OUT, ERR or ALL.
 
     >>> from torch.distributed.elastic.multiprocessing import Std
     >>> Std.from_str("3") == Std.OUT | Std.ERR == Std.ALL, Std.from_str("0:1,1:2")[1] == Std.ERR
@@ -61,7 +61,7 @@ def to_map(val_or_map: Std | dict[int, Std], local_world_size: int) -> dict[int,
 
 @dataclass
 class LogsDest:
-    """Files of each local rank; an empty name where a stream stays on the console only.
+    """Hold the files of each local rank; the name is empty where a stream goes only to the console.
 
     Args:
         stdouts, stderrs: files of the streams.
@@ -84,7 +84,8 @@ class LogsDest:
 
 
 class LogsSpecs(abc.ABC):
-    """Decides, for each attempt, where output goes. Derive from it for other places, and define `reify` and `root_log_dir`.
+    """Decide, for each attempt, where output goes. Derive from it for other places, and define `reify` and
+    `root_log_dir`.
 
     Args:
         log_dir: the folder of all logs. Default: a temporary one.
@@ -127,7 +128,7 @@ class LogsSpecs(abc.ABC):
 
 
 class DefaultLogsSpecs(LogsSpecs):
-    """Files ``<log_dir>/<run id>_<random>/attempt_<n>/<local rank>/{stdout.log,stderr.log,error.json}``.
+    """Write to ``<log_dir>/<run id>_<random>/attempt_<n>/<local rank>/{stdout.log,stderr.log,error.json}``.
 
     Args:
         log_dir: the folder of all logs. Default: a temporary one.
@@ -198,7 +199,7 @@ class DefaultLogsSpecs(LogsSpecs):
 
 
 class Pump:
-    r"""Carries lines from the pipes of processes to their files and to the console, in a thread of its own.
+    r"""Copy lines from the pipes of processes to their files and to the console, in a thread of its own.
 
     >>> import io, os
     >>> from torch.distributed.elastic.multiprocessing.logs import Pump

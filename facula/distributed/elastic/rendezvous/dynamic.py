@@ -1,4 +1,4 @@
-"""Launchers that come and go: between a least and a greatest number of them meet, round after round, in a TCP store.
+"""Let launchers join and leave: between a least and a greatest number of them meet in a TCP store, round after round.
 
 The launcher on the store's machine keeps the list (`_Registrar`); all others only write their names and read the result.
 Keys of the store, under the job's name:
@@ -46,7 +46,7 @@ _LOOK = 0.05  # seconds between looks into the store
 
 
 class _Registrar:
-    """Decides who is a member of a round. Runs where the store is."""
+    """Decide who is a member of a round. It runs in the process that has the store."""
 
     def __init__(self, store, settings: _Settings) -> None:
         self._store, self._settings = store, settings
@@ -152,7 +152,7 @@ class _Settings:
 
 
 class DynamicRendezvous(RendezvousHandler):
-    """The handler of the name c10d: launchers come and go. `create_handler` makes one.
+    """Handle rendezvous under the name c10d: launchers can join and leave. `create_handler` makes one.
 
     Args:
         store: the store of the job, hosted here or connected to.

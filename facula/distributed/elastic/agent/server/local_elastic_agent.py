@@ -1,4 +1,4 @@
-"""Starts the processes of one machine, round after round, until they succeed or may not be started again."""
+"""Start the processes of one machine, round after round, until they succeed or may not be started again."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["LocalElasticAgent"]
 
 
 class LocalElasticAgent:
-    """Looks after the processes of a `WorkerSpec`: starts them, round after round, until they succeed or may not be started
+    """Manage the processes of a `WorkerSpec`: start them, round after round, until they succeed or may not be started
     again.
 
     Args:
