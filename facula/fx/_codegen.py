@@ -1,4 +1,4 @@
-"""From a graph to the text of a function, and its globals.
+"""Write a graph as the text of a function, with the globals that the text needs.
 
 Long because it is one writer, whose parts share what they have read.
 """
@@ -49,7 +49,7 @@ inplace_methods = {
 
 
 class _CustomBuiltin(NamedTuple):
-    """A name that the text uses without a module, and the statement that brings it."""
+    """Describe a name that the text uses without a module, and the statement that imports it."""
 
     import_str: str
     obj: Any
@@ -91,7 +91,7 @@ _SPELLED = {list: typing.List, dict: typing.Dict, set: typing.Set, frozenset: ty
 
 
 class _Globals:
-    """The names of a text that are no locals."""
+    """Collect the names of a text that are not local."""
 
     def __init__(self, namespace):
         self._namespace = namespace
@@ -140,7 +140,7 @@ def _is_hashable(obj):
 
 
 class _Writer:
-    """Writes the body of one function, node by node."""
+    """Write the body of one function, node by node."""
 
     def __init__(self, codegen, nodes, root_module, namespace, *, verbose, include_stride, include_device, include_meta):
         self.codegen, self.nodes, self.root = codegen, list(nodes), root_module
@@ -273,7 +273,7 @@ class _Writer:
 
 
 class _ParsedStackTrace(NamedTuple):
-    """The last place of a stack trace."""
+    """Describe the last place of a stack trace."""
 
     file: str
     lineno: str
@@ -322,7 +322,7 @@ def _snake_case(text):
 
 
 class _Namespace:
-    """Names that are taken, with what they stand for."""
+    """Record the names that are in use, and the objects that they stand for."""
 
     _ILLEGAL = re.compile(r"[^0-9a-zA-Z_]+")
     _NUMBERED = re.compile(r"(.+)_(\d+)\Z")
@@ -378,7 +378,7 @@ class _Namespace:
 
 @dataclass
 class PythonCode:
-    """The text of a function and what it needs to run: what `Graph.python_code` gives.
+    """Hold the text of a function and the globals that it needs to run; `Graph.python_code` returns it.
 
     Args:
         src: the text, one `def forward(self, ...)`.
@@ -402,7 +402,7 @@ class PythonCode:
 
 
 class _PyTreeInfo(NamedTuple):
-    """How arguments are taken apart for a graph, and its results put together."""
+    """Describe how arguments are flattened for a graph, and how its results are assembled."""
 
     orig_args: list[Any]
     in_spec: pytree.TreeSpec
@@ -410,7 +410,7 @@ class _PyTreeInfo(NamedTuple):
 
 
 class CodeGen:
-    """How a graph becomes a function: subclasses change how arguments come in and results go out.
+    """Convert a graph to a function. Subclasses change how arguments arrive and results leave.
 
     Subclasses replace `gen_fn_def`, `generate_output`, `process_inputs`, `process_outputs` or `additional_globals`, and are
     set by `Graph.set_codegen`.
@@ -518,7 +518,7 @@ class CodeGen:
 
 
 class _Shown:
-    """Stands in an output for text that is ready."""
+    """Represent text that is complete and is printed as it is in an output."""
 
     def __init__(self, text):
         self.text = text
@@ -544,7 +544,7 @@ def _positional_count(spec):
 
 
 class _PyTreeCodeGen(CodeGen):
-    """Takes nested arguments apart, and puts nested results together."""
+    """Flatten nested arguments, and assemble nested results."""
 
     def __init__(self, pytree_info):
         super().__init__()

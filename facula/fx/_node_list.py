@@ -1,10 +1,10 @@
-"""The nodes of a graph: in order, by op and target, and the place where new ones go."""
+"""Store the nodes of a graph in order and by op and target, and the position where new nodes are inserted."""
 
 from __future__ import annotations
 
 
 class _node_list:  # noqa: N801
-    """The nodes of a graph in order. The graph may be changed while one goes through them."""
+    """Iterate over the nodes of a graph in order. The graph may be changed during the iteration."""
 
     def __init__(self, graph, direction="_next"):
         self.graph, self.direction = graph, direction
@@ -25,7 +25,7 @@ class _node_list:  # noqa: N801
 
 
 class _FindNodesLookupTable:
-    """Nodes by op and target."""
+    """Find nodes by op and target."""
 
     def __init__(self):
         self.table = {}
@@ -53,7 +53,7 @@ class _FindNodesLookupTable:
 
 
 class _Insertion:
-    """Where new nodes go; as a context manager, until its end."""
+    """Set where new nodes are inserted, as a context manager until its end."""
 
     def __init__(self, graph, insert):
         self.graph, self.before = graph, graph._insert

@@ -1,4 +1,4 @@
-"""What is replaced while a program is traced, and put back at the end: functions and methods that become nodes."""
+"""Replace functions and methods that become nodes while a program is traced, and restore them at the end."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _proxies_in(arguments):
 
 
 class _Patcher:
-    """Attributes and items that are replaced, and put back at the end."""
+    """Replace attributes and items, and restore them at the end."""
 
     def __init__(self):
         self._undo, self.visited = [], set()

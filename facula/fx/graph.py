@@ -1,4 +1,4 @@
-"""The graph: nodes in the order in which they run, and what one does with them.
+"""Define the graph, which holds nodes in the order in which they run, and its operations.
 
 Long because Graph is one class, most of whose methods have an example.
 """
@@ -74,7 +74,7 @@ def simple_table(rows, headers):
 
 
 class Graph:
-    """A program: inputs, calls and one output, as nodes in the order in which they run.
+    """Represent a program: inputs, calls and one output, as nodes in the order in which they run.
 
     Args:
         owning_module: the GraphModule that it belongs to.

@@ -1,4 +1,4 @@
-"""A node of a graph: one call, with the nodes that it takes and those that take it.
+"""Define Node, one step of a graph, which records the nodes that it uses and the nodes that use it.
 
 Long because Node is one class, most of whose methods have an example.
 """
@@ -100,7 +100,7 @@ def _format_arg(arg, max_list_len=float("inf")):
 
 
 class Node:
-    """One step of a graph.
+    """Represent one step of a graph.
 
     Args:
         graph: the graph that it belongs to; use the graph's methods to make nodes.
