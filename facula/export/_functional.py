@@ -1,4 +1,4 @@
-"""Programs rewritten by running them once more: without writes, and with ops opened up into others.
+"""Rewrite programs by running them once more: without writes, and with ops decomposed into others.
 
 Every node runs on tensors of the sizes that the program was recorded with, while a new program is recorded. Instead of a node
 that writes, its form that does not runs; what the written tensor was a view of gets the new values by the scatter of that
@@ -119,7 +119,7 @@ def examples_at(exported, samples):
 
 
 class _Rewriter:
-    """One recording of a program that is rewritten.
+    """Record a program once more while it is rewritten.
 
     Args:
         exported, rules: as `rewritten` takes them.

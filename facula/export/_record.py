@@ -1,4 +1,4 @@
-"""Recording a call of a module or a function as a program (src/program/record.h)."""
+"""Record a call of a module or a function as a program (src/program/record.h)."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def _said_to_programs(tracing):
 
 
 class Leaf:
-    """A leaf of a call's arguments: its value, what it is called, and its sizes (integers, or texts of expressions)."""
+    """Describe a leaf of a call's arguments: its value, its name, and its sizes (integers, or texts of expressions)."""
 
     def __init__(self, value, name, path, sizes=None):
         self.value, self.name, self.path, self.sizes = value, name, path, sizes
@@ -189,7 +189,7 @@ def _record(module, call, leaves, symbols, handlers, attributes, tracing):
 
 
 class SizeDependence(RuntimeError):
-    """A program depends on a size in a way that cannot be recorded; `symbols` are those that it could be."""
+    """Report a program that depends on a size in a way that cannot be recorded; `symbols` are the sizes that it could be."""
 
     def __init__(self, text, symbols):
         super().__init__(text)
@@ -197,7 +197,7 @@ class SizeDependence(RuntimeError):
 
 
 class Survey:
-    """How sizes depend on symbols: what several recordings with other sizes have in common.
+    """Find how sizes depend on symbols, by comparing several recordings with different sizes.
 
     Args:
         points: the values of the symbols in every recording; the first is that of the examples, the one after the next
