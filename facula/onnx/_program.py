@@ -1,4 +1,4 @@
-"""What export gives: the graph, to be written to a file, or run by onnxruntime."""
+"""Define the result of export: a graph, which can be written to a file or run by onnxruntime."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def real_parts(tensor: Tensor) -> Tensor:
 
 
 class ONNXProgram:
-    r"""A model as ONNX's graph.
+    r"""Hold a model as ONNX's graph.
 
     `save(path)` writes it, `model_proto` is it as a message of the `onnx` package, and a call runs it by `onnxruntime`,
     with the arguments that the model takes; complex numbers are real ones with their parts as a last dimension.

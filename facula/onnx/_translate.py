@@ -1,4 +1,4 @@
-"""An exported program as a graph of ONNX.
+"""Translate an exported program to a graph of ONNX.
 
 Walks the nodes of `program.graph` and calls the translation of each op (`_ops`). Writes: ONNX has none, so a node that writes
 gives its tensor a new value, and with it all tensors that it is a view of (`_inverse`); other views of them are made anew when
@@ -119,7 +119,7 @@ def is_tensor(value):
 
 
 class _Known:
-    """dtype and sizes of a tensor of the program."""
+    """Hold dtype and sizes of a tensor of the program."""
 
     def __init__(self, dtype, shape):
         self.dtype, self.shape = dtype, shape
@@ -139,7 +139,7 @@ def known_of(node):
 
 
 class Translator:
-    """Makes the graph of a program."""
+    """Build the graph of a program."""
 
     def __init__(self, program, opset, input_names=(), output_names=(), names=None, custom=None):
         self.program, self.names, self.custom = program, names or {}, custom or {}
@@ -421,7 +421,7 @@ def _in_place(name, node):
 
 
 class _Inner(Translator):
-    """Makes the nodes of a graph that a node of the program calls."""
+    """Build the nodes of a graph that a node of the program calls."""
 
     def __init__(self, outer, graph, module, given):
         super().__init__(outer.program, graph.opset, names=outer.names, custom=outer.custom)

@@ -1,4 +1,6 @@
-"""Fourier transforms: short ones as products with a matrix, more precise than what runtimes have, others by ONNX's DFT."""
+"""Translate Fourier transforms: short ones to products with a matrix, which are more precise than those of runtimes,
+and others to ONNX's DFT.
+"""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Random numbers: ONNX has its own generators, so what is drawn differs from what the program drew."""
+"""Translate random numbers. ONNX has its own generators, so the drawn numbers differ from those of the program."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Reductions, norms of vectors, statistics."""
+"""Translate reductions, norms of vectors, statistics."""
 
 import builtins
 import math

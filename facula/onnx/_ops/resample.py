@@ -1,4 +1,4 @@
-"""Interpolation and sampling."""
+"""Translate interpolation and sampling."""
 
 import numpy as np
 

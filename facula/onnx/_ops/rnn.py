@@ -1,4 +1,4 @@
-"""Recurrent layers: one node of ONNX for a layer in both directions."""
+"""Translate recurrent layers: one node of ONNX for a layer in both directions."""
 
 from ._table import op
 

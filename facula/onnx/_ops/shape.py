@@ -1,4 +1,4 @@
-"""Views and other forms of the same elements."""
+"""Translate views and other forms of the same elements."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Order: sort, topk, medians and quantiles, places in sorted tensors, running sums and extremes."""
+"""Translate ops of order: sort, topk, medians and quantiles, places in sorted tensors, running sums and extremes."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Functions of mathematics that ONNX has not, by series and rational approximations in float32."""
+"""Translate mathematical functions that ONNX lacks, by series and rational approximations in float32."""
 
 import math
 
