@@ -1,4 +1,4 @@
-"""Modules that round tensors to levels while training, so that a network learns to live with the rounding.
+"""Round tensors to quantisation levels in training, so that a network learns to tolerate the rounding.
 
 Gradients go through the rounding as if there were none, except where a value lies outside the levels.
 """
@@ -45,7 +45,8 @@ __all__ = [
 
 
 class FakeQuantizeBase(ABC, Module):
-    """What rounds while training: two switches, one for watching and one for rounding, which are saved with the state.
+    """Hold two switches, one for observing and one for rounding, which are saved with the state; the base of modules
+    that round in training.
 
     >>> from torch.ao.quantization import FakeQuantize, FakeQuantizeBase
     >>> rounding = FakeQuantize.with_args(quant_min=0, quant_max=3)()
@@ -139,7 +140,7 @@ def _checked_range(observer, quant_min, quant_max, keywords):
 
 
 class FakeQuantize(FakeQuantizeBase):
-    """Watches a tensor with an observer and rounds it to the levels that the observer says.
+    """Observe a tensor and round it to the levels that the observer determines.
 
     x is replaced by (clamp(round(x / scale) + zero_point, quant_min, quant_max) - zero_point) * scale.
 
@@ -228,7 +229,7 @@ class FakeQuantize(FakeQuantizeBase):
 
 
 class FixedQParamsFakeQuantize(FakeQuantize):
-    """Rounds to levels that are known: after a sigmoid, say.
+    """Round to levels that are known, such as those after a sigmoid.
 
     Args:
         observer: `FixedQParamsObserver.with_args(...)`.
@@ -265,7 +266,7 @@ class FixedQParamsFakeQuantize(FakeQuantize):
 
 
 class FusedMovingAvgObsFakeQuantize(FakeQuantize):
-    """`FakeQuantize` with a moving average, in one op (`fused_moving_avg_obs_fake_quant`).
+    """Observe and round as `FakeQuantize` with a moving average does, in one op (`fused_moving_avg_obs_fake_quant`).
 
     Args:
         observer: MovingAverageMinMaxObserver or MovingAveragePerChannelMinMaxObserver.

@@ -1,4 +1,4 @@
-"""Quantisation of models, layer by layer: `prepare` puts observers in, `convert` puts quantised layers in the layers' places.
+"""Quantise models layer by layer: `prepare` inserts observers, and `convert` replaces layers by quantised ones.
 
 Three ways: after training, with a few inputs for the observers (`prepare`, some inputs, `convert`); while training
 (`prepare_qat`, training, `convert`); and of weights only, while activations get their scales anew each time
@@ -132,7 +132,7 @@ def _one_device(module):
 
 
 class _Inserter:
-    """Puts observers into a model."""
+    """Insert observers into a model."""
 
     def __init__(self, device, leaves, others, classes) -> None:
         self.device = device

@@ -1,4 +1,4 @@
-"""What observers are asked: levels, scales, dtypes.
+"""Define helpers of observers: levels, scales, dtypes.
 
 Long because PyTorch has what files of quantisation share in one file of this name.
 """
@@ -264,7 +264,7 @@ _ITSELF = (
 
 
 class MatchAllNode:
-    """A node of a pattern that stands for any node: see `get_fuser_method_new`.
+    """Match any node in a pattern: see `get_fuser_method_new`.
 
     >>> from torch.ao.quantization.utils import MatchAllNode
     >>> find = torch.ao.quantization.get_fuser_method_new

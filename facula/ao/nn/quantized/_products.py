@@ -1,4 +1,5 @@
-"""Products of quantised tensors: sums of levels, to which the output's scale and zero point are put.
+"""Compute products of quantised tensors as integer sums, which are then converted to the scale and zero point of the
+output.
 
 Levels of eight bits are summed exactly, in int32. Transposed convolutions, and weights whose zero is not level 0, are summed
 as float32 numbers, which hold levels and, up to 500 of their products, the sums exactly; beyond that sums are rounded to 24

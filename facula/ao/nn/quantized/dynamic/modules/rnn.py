@@ -1,4 +1,4 @@
-"""Recurrent layers on float tensors with weights of qint8 or float16; biases and gates are float32.
+"""Define recurrent layers on float tensors with weights of qint8 or float16; biases and gates are float32.
 
 Long because every function states its types and explains its arguments.
 """
@@ -286,7 +286,7 @@ class _RNNBase(nn.Module):
 
 
 class LSTM(_RNNBase):
-    """nn.LSTM with weights of qint8 or float16; not differentiable.
+    """Run nn.LSTM with weights of qint8 or float16. It is not differentiable.
 
     Args:
         input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional: as for nn.LSTM.
@@ -309,7 +309,7 @@ class LSTM(_RNNBase):
 
 
 class GRU(_RNNBase):
-    """nn.GRU with weights of qint8 or float16; not differentiable.
+    """Run nn.GRU with weights of qint8 or float16. It is not differentiable.
 
     Args:
         input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional: as for nn.GRU.
@@ -431,7 +431,7 @@ class _Cell(nn.Module):
 
 
 class LSTMCell(_Cell):
-    """nn.LSTMCell with weights of qint8 or float16; not differentiable.
+    """Make one step of nn.LSTMCell with weights of qint8 or float16. It is not differentiable.
 
     Args:
         input_size, hidden_size, bias: as for nn.LSTMCell.
@@ -455,7 +455,7 @@ class LSTMCell(_Cell):
 
 
 class GRUCell(_Cell):
-    """nn.GRUCell with weights of qint8 or float16; not differentiable.
+    """Make one step of nn.GRUCell with weights of qint8 or float16. It is not differentiable.
 
     Args:
         input_size, hidden_size, bias: as for nn.GRUCell.
@@ -478,7 +478,7 @@ class GRUCell(_Cell):
 
 
 class RNNCell(_Cell):
-    """nn.RNNCell with weights of qint8 or float16; not differentiable.
+    """Make one step of nn.RNNCell with weights of qint8 or float16. It is not differentiable.
 
     Args:
         input_size, hidden_size, bias, nonlinearity: as for nn.RNNCell.
