@@ -1,4 +1,4 @@
-"""Show what the core has for compiled functions, and what it makes of a recording.
+"""Show the core's data on compiled functions, and the code that it makes of a recording.
 
 - `CompiledFunction(function, settings)`: a callable with `function`, `state` ("look", "learn", "trial", "follow", "pass"),
   `calls`, `recordings`, `reset()`; methods by `__get__`; a dictionary of its own (`functools.update_wrapper`), weak
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Recording:
-    """Hold what is remembered of a call.
+    """Hold the record of a call.
 
     Attributes:
         ops: (name, form, "file:line" or "", operands, results, group or -1) of each op; made when they are asked for.

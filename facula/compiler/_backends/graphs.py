@@ -1,4 +1,4 @@
-"""The backend "cudagraphs": stretches of ops (`src/region/stretch.h`) that run as one launch of a CUDA graph.
+"""Define the backend "cudagraphs": stretches of ops (`src/region/stretch.h`) that run as one launch of a CUDA graph.
 
 A stretch runs op by op twice, is then captured, and is launched in later calls. Inputs that lay at the same address in the
 calls before stay where they are, such as parameters; the others are copied into memory of the graph's own. The core copies
@@ -33,7 +33,7 @@ launches = {"launched": 0, "captured": 0, "failed": 0}
 
 
 class _Graph:
-    """A stretch on one stream of one thread: nobody else uses its memory.
+    """Hold the graph of a stretch on one stream of one thread, so that nothing else uses its memory.
 
     Args:
         run: a function of a tuple of tensors that runs the ops.
@@ -82,7 +82,7 @@ class _Graph:
 
 
 class _Code:
-    """What runs a stretch."""
+    """Run a stretch."""
 
     def __init__(self, run):
         self.run, self.graphs = run, {}
@@ -97,7 +97,7 @@ class _Code:
 
 
 class GraphedStretches:
-    """The codes of a compiled function's stretches, or of the backward passes through it.
+    """Hold the codes of a compiled function's stretches, or of its backward passes.
 
     Args:
         settings: those of the function.

@@ -1,4 +1,4 @@
-"""Expressions, as the reader of sources (reader.py) follows them."""
+"""Interpret expressions for the reader of sources (reader.py)."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _OPERATORS = {
 
 
 class Not:
-    """The opposite of a register's truth."""
+    """Represent the opposite of a register's truth value."""
 
     def __init__(self, register):
         self.register = register
 
 
 class Frame:
-    """A function that is read: its local names, and where the others are."""
+    """Hold the state of a function that is read: its local names, and where the others are."""
 
     def __init__(self, function, names):
         code = function.__code__
@@ -42,7 +42,7 @@ class Frame:
 
 
 class Expressions(Values):
-    """Follow expressions; a base of the reader."""
+    """Interpret expressions; a base of the reader."""
 
     _frames: list[Frame]
 

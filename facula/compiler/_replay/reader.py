@@ -1,4 +1,4 @@
-"""Follows the source of functions as the interpreter would, and writes down what is left for a call (trusted.py).
+"""Interpret the source of functions as Python would, and write down the steps that are left for a call (trusted.py).
 
 Policy: what is not in a table is not trusted. There are: assignments to local names, calls of modules, of functions of the core
 and of functions that are read themselves, attributes and entries of what is known, operators, `if` and `for` over what is
@@ -62,7 +62,7 @@ def _warns(statement):
 
 
 class Reader(Expressions):
-    """Follow calls and write their steps down.
+    """Interpret calls and write their steps down.
 
     Args:
         steps: where to.
