@@ -1,4 +1,4 @@
-"""The continuous Bernoulli distribution (Loaiza-Ganem and Cunningham 2019)."""
+"""Define the continuous Bernoulli distribution (Loaiza-Ganem and Cunningham 2019)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["ContinuousBernoulli"]
 
 
 class ContinuousBernoulli(ProbsOrLogits, ExponentialFamily):
-    """Numbers in [0, 1] whose density is that of a Bernoulli distribution between its two values.
+    """Represent numbers in [0, 1] whose density is that of a Bernoulli distribution between its two values.
 
     Formula:
         c = 2 * atanh(1 - 2 * probs) / (1 - 2 * probs)  # 2 where probs is 1/2

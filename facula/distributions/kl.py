@@ -1,4 +1,4 @@
-"""Kullback-Leibler divergences in closed form.
+"""Compute Kullback-Leibler divergences in closed form.
 
 KL(p || q) = E_p[log p(x) - log q(x)]. Pairs of one family have formulas of their own (the usual ones of the
 literature). Pairs of different families are minus the entropy of p minus E_p[log q(x)], which for each q below needs

@@ -1,4 +1,4 @@
-"""Cholesky factors of random correlation matrices (Lewandowski, Kurowicka and Joe 2009)."""
+"""Define Cholesky factors of random correlation matrices (Lewandowski, Kurowicka and Joe 2009)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ __all__ = ["LKJCholesky"]
 
 
 class LKJCholesky(Distribution):
-    """Lower Cholesky factors of correlation matrices M of density proportional to ``det(M)**(concentration - 1)``.
+    """Represent lower Cholesky factors of correlation matrices M of density proportional to ``det(M)**(concentration -
+    1)``.
 
     Args:
         dim: the number of rows of the matrices, at least 2.

@@ -1,4 +1,4 @@
-"""The von Mises distribution."""
+"""Define the von Mises distribution."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _log_modified_bessel_fn(x, order=0):
 
 
 class VonMises(SymmetricAroundLoc, Distribution):
-    """Angles in radians, in [-pi, pi), around loc.
+    """Represent angles in radians, in [-pi, pi), around loc.
 
     Formula: p = exp(concentration * cos(x - loc)) / (2 * pi * I0(concentration))
 
