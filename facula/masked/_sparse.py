@@ -1,4 +1,4 @@
-"""Reductions of COO and CSR tensors: elements that are not there count as masked out."""
+"""Reduce COO and CSR tensors; elements that are not stored count as masked out."""
 
 from __future__ import annotations
 

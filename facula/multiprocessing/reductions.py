@@ -1,4 +1,4 @@
-"""How tensors and storages cross a process boundary: as a descriptor of the shared memory that holds them, on CUDA as the
+"""Send tensors and storages to other processes: as a descriptor of the shared memory that holds them, or on CUDA as the
 driver's handle of it (src/cuda/ipc.h).
 
 Needed from the core (besides `_C._tensor_from_storage`):

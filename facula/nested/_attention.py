@@ -1,4 +1,4 @@
-"""`nn.MultiheadAttention` on nested tensors: sequences are filled up to one length, and what was filled in is masked."""
+"""Compute `nn.MultiheadAttention` on nested tensors: sequences are padded to one length, and the padding is masked."""
 
 from __future__ import annotations
 

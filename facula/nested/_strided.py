@@ -1,4 +1,4 @@
-"""Nested tensors of layout strided: parts of any shapes with one number of dimensions.
+"""Define nested tensors of layout strided: parts of any shapes with the same number of dimensions.
 
 Such a tensor is a piece of memory and the places of its parts in it: shapes, strides and beginnings. Functions run on the
 memory where all of it is parts, one behind another, else part by part; views are other places in the same memory.
@@ -19,7 +19,7 @@ from ._internal.rules import _LIKE, _OF_MEMORY, argument, leaves, off
 
 
 class StridedNestedTensor(OfRows):
-    """Parts of any shapes as one tensor. `facula.nested.nested_tensor` makes them."""
+    """Represent parts of any shapes as one tensor. `facula.nested.nested_tensor` makes it."""
 
     _shapes: list[Any]
     _steps: list[Any]

@@ -1,4 +1,4 @@
-"""Which modules a source imports, read from its text without running it."""
+"""Find the modules that a source imports, by reading its text without running it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the rows of several sequences lie one behind another: what nested tensors of one structure share."""
+"""Describe how the rows of several sequences lie one after another, which nested tensors of one structure share."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ symbols = WeakTensorKeyDictionary()
 
 
 class NestedInt(SymInt, int):
-    """The length of a ragged dimension, which is no number: it equals itself, and is unlike any other length.
+    """Represent the length of a ragged dimension, which is no number: it equals itself, and differs from any other
+    length.
 
     As an integer it is far below zero, so that whatever takes it for a length refuses it.
     """
@@ -80,7 +81,8 @@ class NestedInt(SymInt, int):
 
 
 class Ragged:
-    """Where each sequence begins and how long it is. Tensors with one object of this class have one structure.
+    """Describe where each sequence begins and how long it is. Tensors with the same object of this class have the same
+    structure.
 
     Args:
         offsets: where sequences begin, and where the last ends, unless there are lengths.
