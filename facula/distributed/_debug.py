@@ -46,6 +46,7 @@ def breakpoint(rank: int = 0, skip: int = 0, timeout_s: int = 3600) -> None:
     ...     dist.breakpoint(rank=0, skip=100)  # stops at the 101st step
     >>> dist.destroy_process_group()
     """
+    # The caller's frame: the debugger must stop in the program, not in this function.
     frame = sys._getframe(1)
     place = (frame.f_code.co_filename, frame.f_lineno)
     _calls[place] = _calls.get(place, 0) + 1
@@ -57,6 +58,7 @@ def breakpoint(rank: int = 0, skip: int = 0, timeout_s: int = 3600) -> None:
         debugger.reset()
         debugger.interaction(frame, None)
     group = member("breakpoint")
+    # The other ranks wait as long as somebody types, which is longer than a collective may usually take.
     before, group._timeout = group._timeout, datetime.timedelta(seconds=timeout_s)
     try:
         barrier()

@@ -259,6 +259,7 @@ def init_process_group(backend: str | None = None, init_method: str | None = Non
         with _rendezvous.within(store, timeout):
             store = _rendezvous.meet(store, size, rank, timeout)
             _rendezvous.look_for_mpi()
+            # The rest of the deadline: meeting and connecting together must not take longer than it.
             left = max(ends - time.monotonic(), 0.5)  # who came late still gets in
             world = _C._dist_world("mpi", store._native, rank, size, left, nccl)
     if nccl and device is not None:
@@ -272,9 +273,11 @@ def init_process_group(backend: str | None = None, init_method: str | None = Non
 
 def _uncaught():
     """Return by which exception the program ends, as a line for the others; empty if by none."""
+    # The interpreter sets it for an uncaught exception before functions of atexit run.
     error = getattr(sys, "last_value", None)
     if error is None or isinstance(error, SystemExit):
         return ""
+    # Bounded, because every other process prints it.
     text = "".join(traceback.format_exception_only(error)).strip()[:1000]
     frames = traceback.extract_tb(error.__traceback__)
     return f"{text} ({frames[-1].filename}:{frames[-1].lineno})" if frames else text

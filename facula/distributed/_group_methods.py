@@ -122,6 +122,7 @@ class GroupMethods:
             timeout = datetime.timedelta(seconds=timeout)
         if timeout is None or timeout.total_seconds() <= 0:
             return self
+        # A copy of the attributes around the same native group: changing the group itself would change other calls.
         hurried = object.__new__(type(self))
         hurried.__dict__.update(self.__dict__, _timeout=timeout)
         return hurried

@@ -142,6 +142,7 @@ class Store:
             world_size: how many.
             timeout: how long, a timedelta. Default: that of the store. DistStoreError when they do not come in time.
         """
+        # The last process to arrive releases the others.
         if self.add(f"{key}/count", 1) == world_size:
             self.set(f"{key}/all", "1")
         self.wait([f"{key}/all"], timeout or self.timeout)
@@ -170,6 +171,7 @@ class _NativeStore(Store):
     def __init__(self, native: Any) -> None:
         self._native = native
         for name in _SAME:
+            # Bound methods of the core as attributes, which saves a Python call for each request.
             setattr(self, name, getattr(native, name))
 
     def __reduce__(self) -> Any:

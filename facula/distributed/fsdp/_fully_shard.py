@@ -494,11 +494,14 @@ def fully_shard(module: Module, *, mesh: DeviceMesh | None = None, reshard_after
     reshard = True if reshard_after_forward is None else bool(reshard_after_forward)
     group = ParamGroup(places, mesh, mp_policy, reshard, dim_of, grid) if places else None
     for m in modules:
+        # The class changes instead of wrapping the module, so that isinstance and the names of parameters stay as they
+        # are.
         m.__class__ = _sharded_class(type(m))
         m._fsdp_group, m._fsdp_policy = group, mp_policy
         m._fsdp_reshard_given, m._fsdp_inside = reshard_after_forward is not None, None
         m._fsdp_passes, m._fsdp_calls = group.passes if group is not None else Passes(), []
         m.register_forward_pre_hook(_before_forward, prepend=True, with_kwargs=True)
+        # Also after an exception, because the module must have its parts again.
         m.register_forward_hook(_after_forward, always_call=True)
     return module
 

@@ -97,6 +97,7 @@ class Passes:
             return
         self._backward = running
         self.backward_order.begin()
+        # Only the engine knows when a pass has ended: inputs may need no gradient, so that no hook runs last.
         Variable._execution_engine.queue_callback(self.end_backward)
 
     def after_gather_in_backward(self, group) -> None:
@@ -139,6 +140,7 @@ class Arrival(Function):
     def forward(ctx, reductions, *parts):
         ctx.reductions = reductions
         ctx.set_materialize_grads(False)
+        # Views, because a function that returns its inputs would be left out of the graph.
         return tuple(p.view_as(p) for p in parts)
 
     @staticmethod

@@ -89,6 +89,8 @@ def one_by_one(size: int, stages: int, pieces: int, backward: str = "B") -> list
         steps = [(part, n * row + i) for n in range(rounds) for part in range(parts) for i in range(row)]
         forwards = [Action("F", part * size + rank, i) for part, i in steps]
         backwards = [Action(backward, (parts - 1 - part) * size + rank, i) for part, i in steps]
+        # The forwards before the first backward: earlier stages wait longer for the first gradient and fill the time
+        # with pieces.
         ahead = size - 1 - rank if parts == 1 else (parts - 1) * row + 2 * (size - 1 - rank)
         ahead = min(ahead, len(forwards))
         order = forwards[:ahead]
@@ -144,6 +146,7 @@ def with_weights_in_gaps(base: list[list[Action]], stages: int) -> list[list[Act
 
     def choose(rank):
         weights, order = simulation.weights[rank], base[rank]
+        # Gradients of weights hold the activations of their pieces, so their number is bounded.
         if len(weights) >= stages:
             return weights[0]
         if at[rank] < len(order) and simulation.is_ready(order[at[rank]]):
@@ -171,6 +174,7 @@ def vee_without_gaps(size: int, pieces: int) -> list[list[Action]]:
     def choose(rank):
         first, second = rank, stages - 1 - rank
         room = {"F": {second: limit - kept[rank], first: limit - 1 - kept[rank]}, "I": {second: 1, first: 1}}
+        # Backwards first, and of the two stages the later one: other processes wait for both.
         for kind, stage in (("I", second), ("I", first), ("F", second), ("F", first)):
             action = ready(kind, stage) if room[kind][stage] > 0 else None
             if action is not None:

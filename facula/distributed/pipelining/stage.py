@@ -202,6 +202,8 @@ class PipelineStage:
     def _send(self, tensors, step: int) -> None:
         target = self.stage_index + step
         if target in self._near:
+            # A stage of this process gets tensors that are cut off the graph, too: each stage runs its own backward
+            # pass.
             told = [None if t is None else t.detach().requires_grad_(t.requires_grad) for t in tensors]
             self._near[target]._mail.setdefault(step, []).append(told)
             return
@@ -215,6 +217,7 @@ class PipelineStage:
         for t in (message, *tensors):
             if t is not None:
                 part = t.detach().contiguous()
+                # The tensor is held until it is sent, because MPI reads its memory meanwhile.
                 self._sent.append((dist.isend(part, peer, group=self.group, tag=tag), part))
 
     def _receive(self, step: int) -> list:
@@ -253,6 +256,7 @@ class PipelineStage:
         modules = list(self.submod.modules()) if isinstance(self.submod, facula.nn.Module) else []
         self._reducers = [m.reducer for m in modules if isinstance(m, DistributedDataParallel) and m.reducer is not None]
         groups = [m._fsdp_group for m in modules if isinstance(m, FSDPModule) and m._fsdp_group is not None]
+        # A program may have switched off the sums of some modules; those stay off.
         self._groups = [g for g in groups if g.sync]
 
     @property

@@ -32,6 +32,7 @@ class Answers:
         self._answered()
         self._send(source, frame)
 
+    # This runs before the answer is sent: otherwise the caller could shut down while this call still counts as active.
     def _answered(self):
         with self._calm:
             self._active -= 1
@@ -82,6 +83,7 @@ class Answers:
 
     def _on_remote(self, source, frame):
         owned = self.references.own(frame.about["rref"], frame.about["fork"], source)
+        # The caller learns at once that its fork is known; the value comes later, by a fetch.
         self._keepers[source].put(_wire.encode(RESULT, frame.call, {}, None, source, self, source == self.rank))
 
         def work():
@@ -133,6 +135,7 @@ class Answers:
         """Work that needs the value of an RRef, which may not be there yet."""
         if owned.future.done():
             return limited, work
+        # In a thread of its own: the callback runs in the thread that sets the value, which must not wait for a slot.
         owned.future.add_done_callback(lambda _: self._threads.start(self._start, limited, work))
         return None
 

@@ -29,6 +29,7 @@ def key_of(store, rank):
     if rank == 0:
         store.set("key", secrets.token_hex(32))
     token = os.environ.get("FACULA_STORE_TOKEN", "")
+    # The token of the environment is mixed in, so that reading the store is not enough where a token is set.
     return hashlib.sha256(store.get("key") + b"/" + token.encode()).digest()
 
 
@@ -62,6 +63,7 @@ def _prepared(connection):
         for name, value in (("TCP_KEEPIDLE", 10), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3)):
             if hasattr(socket, name):
                 connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+    # A blocking send returns after this time, so that the sender can check whether its call was abandoned.
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", 0, _LOOK_UP * 1000))
     return connection
 
@@ -74,6 +76,8 @@ def open_to(host, port, key, rank, to, timeout):
         connection.sendall(hello)
         challenge = _exactly(connection, 32)
         theirs = _exactly(connection, 32)
+        # Each side proves that it has the key with the other's random bytes. The words "listens" and "opens" make the
+        # two proofs differ, so that neither can be sent back as the other.
         if not hmac.compare_digest(theirs, _proof(key, b"listens", hello, challenge)):
             raise ConnectionError("it does not have the key of this job")
         connection.sendall(_proof(key, b"opens", hello, challenge))
@@ -115,6 +119,7 @@ class Listener:
                 connection, _ = self.socket.accept()
             except OSError:
                 return
+            # Each greeting has its own thread, because a stranger may connect and send nothing.
             threading.Thread(target=self._greet, args=(connection,), name="rpc greets", daemon=True).start()
 
     def _greet(self, connection):
@@ -151,6 +156,7 @@ class Connection:
         try:
             rest = self._send_pieces(pieces, abandoned)
         finally:
+            # With a rest, the lock passes to the thread that sends it: a frame must not be interrupted by another.
             if not rest:
                 self._lock.release()
         if rest:

@@ -77,6 +77,7 @@ class References:
         with self._lock:
             owned = self.weakly.get(number)
             if owned is None:
+                # A fetch may overtake the call that makes the value, if they come over different connections.
                 owned = self.weakly[number] = self.owned[number] = Owned(number)
             return owned
 
@@ -107,9 +108,12 @@ class References:
         fork, number, me = self.new_number(), rref._number, self.agent.rank
         if rref._owner == me:
             self.own(number, fork, sending.to)
+            # This is undone if pickling fails later, as no worker would ever release the fork.
             sending.forks.append(lambda: self.drop(number, fork))
         else:
             with self._lock:
+                # The RRef stays alive here until the owner knows of the fork: otherwise its deletion could arrive first
+                # and free the value.
                 self.children[fork] = (sending.to, rref)
             sending.forks.append(lambda: self.children.pop(fork, None))
         return _received, (rref._owner, number, fork, me)
@@ -128,6 +132,7 @@ class References:
             rref._created.set_result(None)
         else:
             with self._lock:
+                # Weakly: this table must not keep an RRef alive that the program has dropped.
                 self.forking[fork] = (parent, weakref.ref(rref))
             agent.tell(owner, kinds.FORK, {"rref": number, "fork": fork})
         return rref

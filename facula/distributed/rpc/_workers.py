@@ -59,6 +59,7 @@ class Threads:
 
     def start(self, call, *arguments):
         with self._lock:
+            # A thread is reserved under the lock, so that two calls never count on the same idle one.
             waits = self._idle > 0
             self._idle -= waits
         if waits:
@@ -72,6 +73,7 @@ class Threads:
                 call(*arguments)
             except Exception:  # a callback of the program
                 threading.excepthook(threading.ExceptHookArgs((*sys.exc_info(), threading.current_thread())))
+            # Do not keep the arguments alive while the thread waits for work.
             call = arguments = None
             with self._lock:
                 if self._ended:

@@ -46,6 +46,8 @@ class _PrefetchingDataLoaderIter(_BaseDataLoaderIter):
         self._arrived = {}  # batch number -> batch
         for worker in self._workers_status:
             worker.active = True
+        # Workers take turns, also across epochs, so that equal seeds give equal batches whatever the speed of a worker
+        # is.
         self._turns = itertools.cycle(self._workers_status)
         if not first_iter:
             self._resume()
@@ -62,6 +64,7 @@ class _PrefetchingDataLoaderIter(_BaseDataLoaderIter):
         waiting = len(self._workers_status)
         while waiting:
             for _, (answer, _) in self._answers():
+                # Other answers are batches of the old epoch, which are dropped.
                 waiting -= isinstance(answer, _ResumeIteration)
 
     # -- requests ---------------------------------------------------------------------------------
@@ -87,6 +90,7 @@ class _PrefetchingDataLoaderIter(_BaseDataLoaderIter):
     def _can_take(self, worker):
         if not worker.active:
             return False
+        # Every batch that is given in order causes one request, so no worker can have too many.
         if self._in_order:
             return True
         busy = sum(other is worker for other in self._outstanding.values())

@@ -18,6 +18,7 @@ from . import _utils
 from ._prefetch import GRACE, _PrefetchingDataLoaderIter
 from ._utils.worker import WorkerInfo, _Fetching, _generators, _IterableDatasetStopIteration, _of_thread, _ResumeIteration
 
+# Weakly, so that an iterator that the program drops ends its threads at once.
 _running = weakref.WeakSet()  # iterators
 
 
@@ -34,6 +35,7 @@ class _Requests:
     def close(self):
         """Take no more requests: those that are waiting are forgotten."""
         self._closed.set()
+        # This wakes a thread that waits in get(); the event alone would not.
         self._queue.put(None)
 
     def __iter__(self):

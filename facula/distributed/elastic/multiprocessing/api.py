@@ -74,6 +74,7 @@ def _end_with_launcher(launcher: int) -> None:
     if _libc is None:
         return
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    # The signal is sent only for a death that comes after the call of prctl.
     if launcher and os.getppid() != launcher:
         os._exit(1)  # it was gone before
 
@@ -163,6 +164,7 @@ class PContext:
         filtered = self._dest.filtered_stdout if out else self._dest.filtered_stderr
         filters = getattr(self._logs_specs, "duplicate_stdout_filters" if out else "duplicate_stderr_filters", None)
         prefix = self._prefixes.get(rank, f"[{self.name}{rank}]:")
+        # A file that only one process writes needs no thread in between; the process writes to it directly.
         if tee or filtered:
             console = console_of(std) if tee or not path else None
             return self._pump.add(path, console, prefix if tee else "", filtered, filters)
@@ -318,6 +320,7 @@ class SubprocessContext(PContext):
 
 def _call(launcher, fn, args, env, out, err, results) -> None:
     """Do what a process that runs a function does."""
+    # The process leads a group of its own, which _kill_group ends with all its children.
     os.setsid()
     _end_with_launcher(launcher)
     for fd, target in ((out, 1), (err, 2)):
@@ -361,11 +364,13 @@ class MultiprocessContext(PContext):
     def _start(self, rank, out, err):
         reader, writer = self._context.Pipe(duplex=False)
         streams = (fd if fd is None or self._start_method == "fork" else _Descriptor(fd) for fd in (out, err))
+        # The parent of a process of the fork server is the server, not this process.
         launcher = 0 if self._start_method == "forkserver" else os.getpid()
         self._processes[rank] = process = self._context.Process(
             target=_call, args=(launcher, self.entrypoint, self.args[rank], self.envs[rank], *streams, writer)
         )
         process.start()
+        # As long as this process holds the writing end, the reader would never see the end of the pipe.
         writer.close()
         self._results[rank] = reader
         return process.pid

@@ -105,12 +105,14 @@ def write_exception(error: BaseException) -> None:
 
 def _write(content: dict) -> None:
     path = os.environ.get(ERROR_FILE)
+    # The first failure is the cause; later ones often follow from it.
     if not path or os.path.exists(path):
         return
     os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
     partial = f"{path}.{os.getpid()}"
     with open(partial, "w") as file:
         json.dump(content, file)
+    # The launcher never sees a file that is written in part.
     os.replace(partial, path)
 
 

@@ -163,6 +163,7 @@ class DefaultLogsSpecs(LogsSpecs):
         if self._run_log_dir is None:
             if self._root_log_dir:
                 os.makedirs(self._root_log_dir, exist_ok=True)
+            # The id of a run is any text, and becomes the name of a folder.
             safe = re.sub(r"[^\w.-]", "_", run_id)
             self._run_log_dir = tempfile.mkdtemp(prefix=f"{safe}_", dir=self._root_log_dir)
         return self._run_log_dir
@@ -272,6 +273,8 @@ class _Sink:
         if self._file:
             self._file.write(data)
         lines = (self._rest + data).split(b"\n")
+        # The last piece is not a whole line yet. Lines are printed whole, so that those of different processes do not
+        # mix.
         self._rest = lines.pop()
         self._show(lines)
 

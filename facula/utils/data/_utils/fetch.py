@@ -21,6 +21,7 @@ class _IterableDatasetFetcher(_BaseDatasetFetcher):
         self.ended = False
 
     def fetch(self, possibly_batched_index):
+        # An iterator need not raise StopIteration again once it has ended, so its end is remembered here.
         if self.ended:
             raise StopIteration
         if not self.auto_collation:

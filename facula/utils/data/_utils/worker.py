@@ -136,6 +136,7 @@ class _Sender:
         try:
             packed = _channel.pack(obj)
         except Exception:
+            # An object that cannot be pickled is reported in the place of its batch.
             packed = _channel.pack((obj[0], ExceptionWrapper(where=where)))
         self._waiting.put((obj[0], where, packed))
 
@@ -164,6 +165,7 @@ class _Requests:
 
     def __init__(self, channel, check_interval):
         self._channel = channel
+        # poll() takes milliseconds.
         self._interval = check_interval * 1000
         self._parent = os.getppid()
         self._poll = select.poll()
@@ -207,6 +209,7 @@ def _worker_loop(
     for other in inherited:
         other.close()
     try:
+        # Workers run side by side, so more threads in each would only compete for the processors.
         facula.set_num_threads(1)
         seed = _seed_everything(base_seed, worker_id)
         global _worker_info
@@ -282,6 +285,7 @@ class _Fetching:
     def fetch(self, index):
         """Return the batch for `index`."""
         if self._failure is not None:
+            # The failure is reported once; the parent raises it and sends no more requests.
             failure, self._failure = self._failure, None
             return failure
         try:
