@@ -124,6 +124,7 @@ def _accumulate(tensor, gradient, create_graph):
     if not create_graph:
         gradient = gradient.detach()
     before = tensor._grad
+    # A clone, because the engine may have returned a tensor that the program or another result holds, too.
     tensor.grad = gradient.clone() if before is None else before + gradient
 
 

@@ -166,6 +166,7 @@ def _make(tensor, tangent, level=None):
         )
     if tangent.is_complex() and not tensor.is_complex():
         raise RuntimeError(f"make_dual: the tangent of a real tensor of {tensor.dtype} must be real, got {tangent.dtype}")
+    # `origin` is the input of the graph whose direction is the tangent; `dual` is the view of it that the program gets.
     dual, origin = _C._make_dual(tensor)
     opened.duals.append((dual, _state_of(dual), len(opened.inputs)))
     opened.inputs.append(origin)
@@ -305,6 +306,8 @@ def pushforward(outputs: Any, inputs: Any, tangents: Sequence[Tensor], forward: 
 
 
 def _pushforward_one(output, inputs, tangents, forward):
+    # Backward is linear in the gradient of the output. Differentiating it by that gradient (the probe) therefore gives
+    # the product of the Jacobian with a direction.
     probe = _C.zeros_like(output.detach()).requires_grad_()
     pulled = _C._run_backward((output,), (probe,), tuple(inputs), True, True, False, forward)
     used = [(p, t) for p, t in zip(pulled, tangents) if p is not None]

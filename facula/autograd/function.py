@@ -382,6 +382,7 @@ def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
             outputs = fn(ctx, *args)
         if not _C.is_grad_enabled():
             return outputs
+        # Without such an argument the result has no derivative that could be wrong.
         requires_grad = any(isinstance(a, Tensor) and a.requires_grad for a in args)
         if not requires_grad:
             return outputs

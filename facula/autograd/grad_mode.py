@@ -47,6 +47,8 @@ class _Switch:
             try:
                 with self.clone():
                     item = inner.send(None)
+                # The context is entered for each piece of the generator: between pieces, the caller's own settings
+                # hold.
                 while True:
                     try:
                         value = yield item

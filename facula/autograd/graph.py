@@ -62,6 +62,7 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
             f"get_gradient_edge: a tensor that requires a gradient is expected, got shape {tuple(tensor.shape)}"
         )
     node = tensor._accumulator()
+    # The node of a Function is its context, which only the tensor keeps alive.
     token = _C._node_owner(tensor) if isinstance(node, _C._FunctionBase) else None
     return GradientEdge(node, tensor.output_nr, token)
 
@@ -211,6 +212,7 @@ def register_multi_grad_hook(tensors: Sequence[Tensor], fn: Callable[..., Any], 
                 key = _C._pass_id()
                 if key in fired:
                     return
+                # Only the present pass is remembered; the table would grow with every pass otherwise.
                 fired.clear()
                 fired[key] = True
             fn(gradient)
@@ -250,6 +252,7 @@ class _Kept:
         if self.copied:
             return
         place = (self.version, self.tensor.storage_offset(), tuple(self.tensor.shape), self.tensor.stride(), self.tensor.dtype)
+        # Several values may be saved from the same memory, such as both arguments of x * x.
         if place not in copies:
             copies[place] = self.tensor.detach().clone()
         self.tensor, self.copied = copies[place], True
@@ -264,6 +267,7 @@ class _MutationContext:
 
     def pack(self, tensor):
         kept = _Kept(tensor)
+        # Weakly: a value that the graph has released needs no copy.
         entries = self.by_memory.setdefault(_memory_of(tensor), weakref.WeakSet())
         entries.add(kept)
         return kept

@@ -103,6 +103,7 @@ class _Globals:
         """Return the name by which the text says `obj`."""
         if obj is not facula.device and not isinstance(obj, facula.Generator) and _is_from_torch(obj):
             text = _get_qualified_name(obj) if not isinstance(obj, type) else _type_repr(obj)
+            # A keyword cannot follow a dot in the text, so that the attribute is read by getattr.
             if keyword.iskeyword(text.rpartition(".")[2]):  # torch.ops.aten.random_.from
                 return _format_target(*text.split(".", 1))
             return text
@@ -211,6 +212,7 @@ class _Writer:
             if name in magic_methods:
                 self.body.append(f"{node!r}{kind} = {magic_methods[name].format(*map(self.value, args))}")
                 return
+            # `x += y` is a statement without a value, so that the node's name gets the first argument afterwards.
             if name in inplace_methods:
                 statement = inplace_methods[name].format(*map(self.value, args))
                 self.body.append(f"{statement};  {node!r}{kind} = {self.value(args[0])}")
@@ -339,6 +341,7 @@ class _Namespace:
         name = candidate if candidate.isidentifier() and candidate.isascii() else self._legal(candidate)
         numbered = self._NUMBERED.match(name)
         base, number = (numbered.group(1), int(numbered.group(2))) if numbered else (name, None)
+        # Names with the same base are numbered from the last number on, which avoids trying all of them again.
         if name in self._used_names or number is None and base in self._base_count:
             number = self._base_count.get(base, 0)
         if number is None:
@@ -366,6 +369,7 @@ class _Namespace:
         if name in keyword.kwlist:
             return True
         if name in vars(builtins):
+            # A builtin may have its own name; any other object of that name would hide it.
             return obj is not vars(builtins)[name]
         if name in _custom_builtins:
             return obj is not _custom_builtins[name].obj
@@ -455,6 +459,7 @@ class CodeGen:
         return f"return {output_args!r}"
 
     def _call_generate_output(self, node, value):
+        # Subclasses expect nodes as text; without one the text of the result is written directly.
         if type(self).generate_output is CodeGen.generate_output:
             return f"return {value(node.args[0])}"
         return self.generate_output(_Shown.of(node.args[0], value))
@@ -570,6 +575,7 @@ class _PyTreeCodeGen(CodeGen):
             without_types = [var.split(":")[0].split("=")[0].strip() for var in free_vars if var != "self"]
             flat = f"[{', '.join(given)}]"
             positional = _positional_count(self.pytree_info.in_spec)
+            # Then keyword arguments must be flattened as a dict, in the order of the spec.
             if positional is not None:  # the spec is of (args, kwargs)
                 keywords = ", ".join(f"{name!r}: {name}" for name in given[positional:])
                 flat = f"(({''.join(f'{name}, ' for name in given[:positional])}), {{{keywords}}})"

@@ -16,6 +16,7 @@ class _node_list:  # noqa: N801
         root, direction = self.graph._root, self.direction
         node = getattr(root, direction)
         while node is not root:
+            # An erased node still has its neighbors, so that the iteration can go on from it.
             if not node._erased:
                 yield node
             node = getattr(node, direction)

@@ -39,6 +39,8 @@ class _Patcher:
 
     def patch_method(self, cls, name, new):
         """Replace an attribute."""
+        # `self` marks a missing attribute. vars() instead of getattr: an inherited attribute must not be restored as
+        # the class's own.
         before = vars(cls).get(name, self)
         setattr(cls, name, new)
         self._undo.append((delattr, cls, name, None) if before is self else (setattr, cls, name, before))
@@ -63,6 +65,7 @@ class _Patcher:
         return self
 
     def __exit__(self, *exception):
+        # In reverse order, because an attribute may have been replaced twice.
         for how, where, name, value in reversed(self._undo):
             how(where, name) if how is delattr else how(where, name, value)
         self._undo.clear()
