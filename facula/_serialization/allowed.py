@@ -90,6 +90,7 @@ class _Registry:
         with self._lock:
             for name, item in named:
                 entries = [entry for entry in self._items.get(name, ()) if owner or entry[1]]
+                # A new list instead of append(): get() reads without the lock.
                 self._items[name] = [*entries, (item, owner)]
 
     def remove(self, owner):
@@ -329,6 +330,7 @@ class Scope:
 
     def _callable(self, obj, builder):
         self._calls[id(obj)] = builder
+        # The key is the identity, which must not be given to another object.
         self._kept.append(obj)
         return obj
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
+# Far below the recursion of C code that an 8 MiB stack allows, and above what programs save.
 _DEPTH = 200
 #: Most parts of most tuples; dicts and lists hold tuples, but keep what recurses apart.
 _HOLD_NO_TUPLE = frozenset({int, str, float, bool, type(None), bytes, dict, list})
@@ -40,6 +41,7 @@ class Nesting:
     def _depth(self, parts):
         depth, known = 0, self._known
         for part in parts:
+            # By the exact type, because a subclass may hold a tuple.
             if type(part) in _HOLD_NO_TUPLE:
                 continue
             inner = known.get(id(part))

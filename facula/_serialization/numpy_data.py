@@ -14,6 +14,7 @@ _FIXED = frozenset(f"{kind}{size}" for kind, sizes in _SIZES.items() for size in
 _SIZED = "SUV"
 _ORDERS = "<>|="
 _UNITS = ("Y", "M", "W", "D", "h", "m", "s", "ms", "us", "ns", "ps", "fs", "as", "generic")
+# Sizes from a file are bounded before anything is computed with them, so that no product overflows.
 _MAX_ITEM = 1 << 30
 _MAX_DIMENSIONS = 32
 _MAX_ELEMENTS = 1 << 48

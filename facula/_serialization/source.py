@@ -72,6 +72,7 @@ class FileSource:
         target, done = memoryview(target).cast("B"), 0
         self._file.seek(self._start + start)
         while done < len(target):
+            # readinto may fill less than requested.
             step = self._file.readinto(target[done:])
             if not step:
                 raise _shortened()
@@ -80,6 +81,7 @@ class FileSource:
     def map(self, start: float, count: int) -> memoryview[int]:
         """Return the `count` bytes from `start` as a view of the file, not copied."""
         if self._map is None:
+            # ACCESS_COPY: a write to a tensor changes a private page and not the file.
             access = mmap.ACCESS_WRITE if self._shared else mmap.ACCESS_COPY
             self._map = memoryview(mmap.mmap(self._file.fileno(), 0, access=access))
         begin = self._start + start

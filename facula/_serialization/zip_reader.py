@@ -124,6 +124,7 @@ class ZipReader:
             raise _damaged(f"its directory holds {size - at} bytes that belong to no record")
         spans.append((start, len(self._source)))
         spans.sort()
+        # Overlapping records are the usual way to make a small file unpack to a huge size.
         for (_, stop), (begin, _) in zip(spans, spans[1:]):
             if stop > begin:
                 raise _damaged("two records overlap")
@@ -147,6 +148,7 @@ class ZipReader:
         whole = len(self._source)
         tail_start = max(0, whole - _MAX_COMMENT - END.size - LOCATOR64.size)
         tail = bytes(self._source.read(tail_start, whole - tail_start))
+        # From the end: a comment, which comes last, may contain this mark as well, and is refused below.
         at = tail.rfind(b"PK\5\6")
         if at < 0 or len(tail) - at < END.size:
             raise _damaged("it has no end-of-directory record (a truncated file?)")

@@ -37,6 +37,7 @@ class ZipWriter:
     def reserve(self, name, nbytes):
         """Add `root/name` with room for `nbytes` bytes that somebody else fills in later."""
         self._header(name, nbytes, 0)
+        # Zeros are written in pieces: a reserved record may be larger than memory.
         block = bytes(min(nbytes, 1 << 20))
         left = nbytes
         while left:
@@ -70,6 +71,7 @@ class ZipWriter:
         start = self._position
         zip64 = struct.pack("<2H2Q", 1, 16, nbytes, nbytes) if nbytes >= U32 else b""
         before_padding = start + LOCAL.size + len(path) + len(zip64) + 4
+        # The payload follows the extra field, whose length therefore decides where the payload begins.
         padding = -before_padding % self._alignment
         extra = zip64 + _PADDING_ID + struct.pack("<H", padding) + b"Z" * padding
         size = min(nbytes, U32)

@@ -49,6 +49,7 @@ def step_lists(rule, group, params, grads, states, state_steps, grad_scale=None,
                 if check_layout(rule, grad):
                     rule._update_sparse(group, param, grad, state)
                 else:
+                    # Only prepared here; run_steps runs many together in one launch.
                     steps.append(rule._update(rule, group, param, grad, state, step))
                 if "momentum_buffer" in state and "momentum_buffer" in states:
                     states["momentum_buffer"][i] = state["momentum_buffer"]
@@ -141,6 +142,7 @@ def check_layout(rule, grad) -> bool:
 
 def counted(group: Mapping[str, Any], step: Tensor) -> float:
     """Return a step counter's value: a number, or itself where the host must not ask for it."""
+    # item() makes the host wait for the device, which a capture forbids.
     return step if group.get("capturable") else step.item()
 
 

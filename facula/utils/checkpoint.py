@@ -108,6 +108,7 @@ def _random_states():
     if kind in ("cpu", "meta"):
         return _C.default_generator.get_state(), kind, []
     module = _device_module(kind)
+    # Reading the state would initialize CUDA; without it, nothing has been drawn on a device.
     if not module.is_available() or (kind == "cuda" and not module.is_initialized()):
         return _C.default_generator.get_state(), kind, []
     if kind == "cuda" and module.is_current_stream_capturing():

@@ -214,6 +214,7 @@ class BackwardHook:
             result = hook(self.module, full)
             if result is not None:
                 full = self._checked(result, self.n_outputs, "full backward pre-hook")
+        # Kept for the hooks on the inputs' node, which runs after everything inside the module.
         self.grad_outputs = full
         if self.input_positions is None:
             for hook in self.user_hooks:

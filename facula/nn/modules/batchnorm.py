@@ -548,8 +548,10 @@ class _SyncedBatchNorm(Function):
         x = input.to(kind)
         count = input.numel() // input.shape[1]
         mine = facula.zeros(2 * input.shape[1] + 1, dtype=kind, device=input.device)
+        # A process may have an empty batch; it still takes part in the collective.
         if count:
             variance, mean = facula.var_mean(x, dims, correction=0)
+            # One message instead of three.
             mine = facula.cat([mean, variance, mean.new_full((1,), count)])
         everybody = mine.new_empty(dist.get_world_size(group) * mine.numel())
         dist.all_gather_into_tensor(everybody, mine, group=group)
@@ -561,6 +563,7 @@ class _SyncedBatchNorm(Function):
             raise ValueError(f"SyncBatchNorm: expected more than 1 value per channel in all, got {tuple(input.shape)}")
         if running_mean is not None:
             running_mean.lerp_(mean.to(running_mean.dtype), momentum)
+            # The running variance is the unbiased one, the batch is normalized by the biased one.
             running_var.lerp_((variance * (total / (total - 1))).to(running_var.dtype), momentum)
         ctx.save_for_backward(input, weight, mean, variance, total)
         ctx.eps, ctx.group = eps, group
@@ -578,6 +581,8 @@ class _SyncedBatchNorm(Function):
         inverse = (variance + ctx.eps).rsqrt()
         normal = (input.to(mean.dtype) - mean.view(shape)) * inverse.view(shape)
         sums = facula.stack([dy.sum(dims), (dy * normal).sum(dims)])
+        # The gradients of parameters stay this process's own; DistributedDataParallel averages them. all_reduce
+        # overwrites `sums`.
         grad_bias, grad_weight = sums.clone()
         dist.all_reduce(sums, group=ctx.group)
         average, projection = sums / total

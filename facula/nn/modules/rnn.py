@@ -212,6 +212,7 @@ class RNNBase(Module):
         >>> nn.LSTM(2, 3).flatten_parameters()
         """
         weights = self._flat_weights
+        # A shared parameter cannot lie in two places of the block.
         if not all(type(w) is Parameter and w.is_cuda for w in weights) or len({id(w) for w in weights}) < len(weights):
             return
         network = _rnn.network_of(self.mode, weights, self.bias, self.num_layers, self.bidirectional)

@@ -248,6 +248,7 @@ def _set_class(module: Module, names) -> None:
     if not hasattr(cls, "__deepcopy__"):
         members["__deepcopy__"] = deepcopy_parametrized
     members.update({name: _computed(name) for name in names})
+    # A class of its own, because a property works only in the class, and other modules of `cls` must not have it.
     module.__class__ = type(f"Parametrized{cls.__name__}", (cls,), members)
 
 
@@ -303,6 +304,7 @@ def register_parametrization(
     elif tensor_name in module._buffers or tensor_name in module._parameters:
         original = getattr(module, tensor_name)
         parametrizations = ParametrizationList([parametrization], original, unsafe=unsafe)
+        # A registered parameter would be found before the property.
         delattr(module, tensor_name)
         names = [tensor_name]
         if is_parametrized(module):
