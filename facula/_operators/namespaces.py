@@ -204,8 +204,8 @@ class HigherOrderOperator(OpOverloadPacket):
         name: its name.
         function: what runs when it is called; None for the rule of `py_impl` that suits the first tensor's device.
 
-    Rules for autograd on that device come first, then those below, then composite ones. Rules for transforms are kept but not
-    asked: transforms differentiate and batch what the others do.
+    Rules for autograd on that device come first, then those below, then composite ones. Rules for transforms are stored and
+    never called: transforms differentiate and batch what the others do.
     """
 
     def __init__(self, name, function=None):

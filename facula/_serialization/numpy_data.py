@@ -1,8 +1,8 @@
 """Restore dtypes, scalars and arrays of NumPy from checked fields.
 
 NumPy trusts the states that it is given: flags of the wrong kind make it free memory it never had. So a state from
-a file is only compared with what NumPy itself says of a dtype that was made from its name, and only states made
-here are handed on. Records and subarrays are not restored.
+a file is only compared with what NumPy itself says of a dtype that was made from its name, and only states made here are
+passed to it. Records and subarrays are not restored.
 """
 
 from .errors import UnpicklingError, need

@@ -107,8 +107,8 @@ class profile:
     Args:
         enabled: off, it does nothing.
         use_cpu: False leaves out what the host does, for what devices do only.
-        use_device: "cuda" records what CUDA devices do as well. Beginning and end wait for them. CUPTI tells of every kernel
-            and copy; where it cannot be used, events tell how long each op's work took.
+        use_device: "cuda" records what CUDA devices do as well. Beginning and end wait for them. CUPTI reports every kernel
+        and copy; where it cannot be used, events measure how long each op's work took.
         record_shapes: keeps shapes and dtypes of tensor arguments and results.
         with_flops: counts the operations of products, convolutions and element-wise arithmetic; keeps shapes.
         profile_memory: follows the bytes of storages.
@@ -118,8 +118,7 @@ class profile:
         use_kineto, experimental_config, acc_events, custom_trace_id_callback, post_processing_timeout_s: taken for
             compatibility; they set what PyTorch's own recorder does.
 
-    One profile can run at a time. Errors: RuntimeError for a second one, and for results that are asked for before it
-    ended.
+    One profile can run at a time. Errors: RuntimeError for a second one, and for results that are read before it ended.
 
     >>> with torch.autograd.profiler.profile(record_shapes=True) as recorded:
     ...     y = torch.ones(2, 3) @ torch.ones(3, 2)

@@ -30,7 +30,7 @@ class Recording:
     """Hold the record of a call.
 
     Attributes:
-        ops: (name, form, "file:line" or "", operands, results, group or -1) of each op; made when they are asked for.
+        ops: (name, form, "file:line" or "", operands, results, group or -1) of each op; made when they are first read.
         count: of the ops.
         demands: (what, "file:line" or "", how many ops before) of each value that the program asked for.
         groups, put_off, never_made, bytes_saved: of the last call that followed: groups that ran, ops that waited, results

@@ -1,7 +1,7 @@
 """Use CUDA devices: list them, choose the current one, and wait for them.
 
 Tensors come here by `device="cuda"`, `.to("cuda")` or `.cuda()`; ops on them are queued and return at once. NVIDIA's
-driver and libraries are opened when a device is first asked for; `why_unavailable()` says what is missing where
+driver and libraries are opened when a device is first used; `why_unavailable()` says what is missing where
 `is_available()` is False. With FACULA_CUDA=emulated in the environment there is one device of software, for tests of
 programs on machines without a GPU: it needs a C++ compiler and is slow.
 

@@ -197,7 +197,7 @@ class Event(_any.Event):
     """Represent a point in a stream; it is created when it is first recorded.
 
     Args:
-        enable_timing: whether elapsed_time() can be asked.
+        enable_timing: whether elapsed_time() can be called.
         blocking: whether synchronize() sleeps instead of spinning.
         interprocess: whether another process can wait for it (ipc_handle(), or through a Queue of torch.multiprocessing);
             it then measures no time.

@@ -32,8 +32,8 @@ class ProcessGroup(GroupMethods):
     """Represent processes that call collectives together. `init_process_group` and `new_group` make groups; programs do
     not call the class.
 
-    Beside what is told here a group has PyTorch's methods `allreduce`, `broadcast`, `allgather` and so on, each of which gives
-    its `Work`. A group cannot be pickled: TypeError.
+    Besides the methods below, a group has PyTorch's methods `allreduce`, `broadcast`, `allgather` and so on, each of which
+    returns its `Work`. A group cannot be pickled: TypeError.
 
     Args:
         native: the group of the core.

@@ -100,7 +100,7 @@ class Event:
 
     Args:
         args, kwargs: ``device``, an accelerator, by default that of the stream in which the event is recorded;
-            ``enable_timing``, whether `elapsed_time` can be asked; ``blocking``, whether a thread that waits sleeps;
+            ``enable_timing``, whether `elapsed_time` can be called; ``blocking``, whether a thread that waits sleeps;
             ``interprocess``, whether other processes can wait for it.
 
     What is made is a `cuda.Event`, the only kind there is. Errors: RuntimeError without a CUDA device.

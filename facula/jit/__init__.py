@@ -1,7 +1,7 @@
 """Provide TorchScript's decorators and predicates, its archives, and traces. Scripted functions and modules run as
 Python does.
 
-Long because its many small functions are told of here, each with an example.
+Long because it has many small functions, each with an example.
 """
 
 from __future__ import annotations

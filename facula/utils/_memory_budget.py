@@ -148,7 +148,7 @@ def _set_folder(device, limit, folder):
 class MemoryBudget:
     """Bound the memory of a device, and report what the bound caused; memory_budget() returns it.
 
-    As a context manager it ends with its block: the bound before is put back, and what it tells is what happened until then.
+    As a context manager it ends with its block: the bound before is restored, and the report covers the time until then.
 
     Attributes:
         device: whose memory is bounded.

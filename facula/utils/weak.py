@@ -170,7 +170,7 @@ class TensorWeakRef:
 
 
 class _WeakTensorRef(TensorWeakRef):
-    """Refer weakly as `torch._C` does: the reference tells whether its tensor has gone, and does not give it back."""
+    """Refer weakly as `torch._C` does: the reference reports whether its tensor was freed, and does not return the tensor."""
 
     def expired(self) -> bool:
         """Return whether the tensor has gone."""

@@ -2,7 +2,7 @@
 
 A package loads its library with `torch.ops.load_library`. Where `PROVIDERS` knows that library, its module here is imported in
 its place and registers, with `provide`, what the library would have registered: the same names and schemas.
-docs/package_operators.md tells how to add one.
+docs/package_operators.md describes how to add one.
 """
 
 from __future__ import annotations

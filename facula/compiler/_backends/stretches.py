@@ -196,7 +196,7 @@ class Stretches:
     Args:
         settings: those of the function.
         compiled: the function.
-        backend: the backend; None: none, until somebody says one.
+        backend: the backend; None until one is set.
         backward: the stretches of backward passes, or None where these are they.
     """
 

@@ -103,7 +103,7 @@ class Join:
         joinables: what takes part, in the order of its collectives; all of one group and device (else ValueError).
         enable: False turns the context off.
         throw_on_early_termination: all processes raise RuntimeError as soon as one has no more inputs.
-        kwargs: handed to every `join_hook`.
+        kwargs: passed to every `join_hook`.
 
     >>> import torch.distributed as dist
     >>> from torch.distributed.algorithms import Join

@@ -55,7 +55,7 @@ class TensorProperties:
     Args:
         dtype: its dtype. Default: that of `torch.get_default_dtype()`.
         layout: its layout.
-        requires_grad: whether it asks for a gradient.
+        requires_grad: whether it requires a gradient.
         memory_format: its memory format.
         pin_memory: whether it is in pinned memory.
 

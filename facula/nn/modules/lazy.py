@@ -21,7 +21,7 @@ class LazyModuleMixin:
     object's class becomes ``cls_to_become``, if that is set.
 
     Args:
-        args, kwargs: handed on to the constructor of the next class.
+        args, kwargs: passed to the constructor of the next class.
 
     Errors: RuntimeError, at the first call, where a parameter is still without a shape after initialize_parameters.
 

@@ -445,7 +445,7 @@ class Module:
     ``forward``; calling the module calls forward, between the hooks.
 
     Args:
-        args, kwargs: for classes with ``call_super_init``, handed on to the next class; otherwise there are none.
+        args, kwargs: for classes with ``call_super_init``, passed to the next class; otherwise there are none.
 
     Errors: TypeError for arguments; NotImplementedError where a class without forward is called; AttributeError where a
     parameter or module is assigned before ``super().__init__()``.

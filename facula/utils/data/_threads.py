@@ -1,7 +1,8 @@
 """Define the DataLoader iterator whose worker threads fetch ahead.
 
-Threads share the dataset and hand batches over as they are: nothing is pickled, nothing copied. Each has a queue of requests;
-what they answer comes in one queue. They know these queues and not the iterator, which ends them when nobody has it any more.
+Threads share the dataset and pass batches on as they are: nothing is pickled or copied. Each thread has a queue of
+requests, and all results arrive in one queue. Threads refer to these queues and not to the iterator, which ends them when
+it is freed.
 """
 
 import atexit

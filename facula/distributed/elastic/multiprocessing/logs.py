@@ -67,7 +67,7 @@ class LogsDest:
         stdouts, stderrs: files of the streams.
         tee_stdouts, tee_stderrs: those of them that go to the console as well.
         error_files: where processes write what ended them.
-        filtered_stdout, filtered_stderr: files of the lines that were asked for.
+        filtered_stdout, filtered_stderr: files of the lines that the filters select.
 
     >>> from torch.distributed.elastic.multiprocessing import LogsDest
     >>> LogsDest(stdouts={0: "out.log"}).stderrs

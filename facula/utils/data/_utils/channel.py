@@ -137,7 +137,7 @@ class _SharedPieces:
     """Allocate shared memory for small messages as parts of blocks, because a process may have only so many mappings
     and new pages cost time.
 
-    A block is used again when nobody holds a part of it. It keeps a few, and leaves others to those who hold their parts.
+    A block is used again when no part of it is in use. The object holds a few blocks; others live as long as their parts.
     """
 
     _BLOCK, _KEPT = 2 * _INLINE_LIMIT, 8
