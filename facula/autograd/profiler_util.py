@@ -94,8 +94,7 @@ class EventMetadata(NamedTuple):
 
 
 class FunctionEvent:
-    """Describe one event: an op, a backward node, a range of the program, a kernel, or other work of a device. Times
-    are in microseconds.
+    """Describe an op, a backward node, a range, a kernel, or other work of a device. Times are in microseconds.
 
     Attributes:
         id, name, thread: the thread is the system's number.
