@@ -201,6 +201,7 @@ def collect_all(futures: Sequence[Future[Any] | RpcFuture]) -> Future[Any]:
     def one_done(_):
         with lock:
             left[0] -= 1
+            # The result is set outside the lock, because it runs callbacks of the program.
             last = left[0] == 0
         if last:
             error = next((f._error for f in futures if f._error is not None), None)

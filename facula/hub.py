@@ -190,6 +190,7 @@ class _Progress:
     def update(self, count):
         self.bytes += count
         tenths = self.bytes * 10 // 2**20
+        # Writing after every chunk would slow the download down.
         if tenths != self.shown:
             self.shown = tenths
             of = f" of {self.total / 2**20:.1f}" if self.total else ""

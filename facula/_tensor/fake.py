@@ -102,6 +102,7 @@ class FakeTensorMode(TorchDispatchMode):
             fake = FakeTensor(self, data, tensor.device, tensor.requires_grad)
             if isinstance(tensor, facula.nn.Parameter):
                 fake._is_param = True
+            # The tensor is stored as well, so that its identity is not given to another one.
             known = self._known[id(tensor)] = (tensor, fake)
         return known[1]
 

@@ -173,6 +173,7 @@ class GradScaler:
             raise RuntimeError("GradScaler.unscale_: expected one call for an optimizer between updates, got a second")
         if state["stage"] is OptState.STEPPED:
             raise RuntimeError("GradScaler.unscale_: it must be called before step(), got a call after it")
+        # The reciprocal of a large float32 scale could lose digits, so it is computed in float64.
         self._measure(optimizer, self._scale.double().reciprocal().float(), False)
         state["stage"] = OptState.UNSCALED
 
@@ -214,6 +215,7 @@ class GradScaler:
             self._check_inf_per_device(optimizer)
         found = list(state["found_inf_per_device"].values())
         optimizer.grad_scale = None if state["stage"] is OptState.UNSCALED else self._scale.clone()
+        # A sum and not a test: the host does not wait for the device.
         optimizer.found_inf = sum(found[1:], found[0]) if found else facula.zeros(())
         try:
             return optimizer.step(*args, **kwargs)

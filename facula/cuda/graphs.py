@@ -272,6 +272,7 @@ class graph:
 
     def __enter__(self) -> None:
         facula.cuda.synchronize()
+        # A collection during the capture could free memory of the device, which a capture forbids.
         gc.collect()
         facula.cuda.empty_cache()
         self.stream_ctx.__enter__()

@@ -128,5 +128,6 @@ class ContinuousBernoulli(ProbsOrLogits, ExponentialFamily):
         low, high = self._lims
         near = (x >= low - 0.5) & (x <= high - 0.5)
         safe = facula.where(near, low - 0.5, x)
+        # The Taylor series of log((exp(x) - 1) / x) at 0.
         series = 0.5 * x + x.pow(2) / 24.0 - x.pow(4) / 2880.0
         return facula.where(near, series, facula.log(facula.expm1(safe).abs()) - facula.log(safe.abs()))

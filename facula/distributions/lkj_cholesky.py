@@ -69,6 +69,7 @@ class LKJCholesky(Distribution):
             shape = self._extended_shape(sample_shape)
             direction = facula.randn(shape, dtype=length.dtype, device=length.device).tril(-1)
             direction = direction / direction.norm(dim=-1, keepdim=True)
+            # The first row has nothing left of the diagonal, and its division was 0 / 0.
             direction[..., 0, :] = 0.0
             factor = length.sqrt() * direction
             tiny = facula.finfo(factor.dtype).tiny

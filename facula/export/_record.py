@@ -81,6 +81,7 @@ def _modules_named(module):
 
 def _checked(tensor, what):
     """Check that Python gets the values of a tensor, and let every run check that they are the same."""
+    # A clone, because the program may write to the tensor afterwards and the check is about the present values.
     values = _C._record_unseen(lambda: tensor.detach().clone(), ())
     where = _C._record_source()
     if tensor.numel() == 1:

@@ -193,6 +193,7 @@ def _fresh(tensors):
 
 def _node(key, arguments, run):
     """Record a node whose results are new tensors."""
+    # Clones: a branch may return an input itself, and the results of a node are new tensors.
     return _C._record_op(f"{key}.default", arguments, lambda: [t.clone() for t in run()], ())
 
 

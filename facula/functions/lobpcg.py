@@ -151,6 +151,7 @@ class _Worker:
                 tracker(self)
             if converged == self.k or step == self.niter:
                 break
+            # Converged vectors need no new directions; their residuals would add nothing but rounding errors.
             self.step(residual[:, ~found])
         return self.E[: self.k].clone(), self.X[:, : self.k].clone()
 

@@ -228,12 +228,14 @@ def module(original: Module) -> Any:
     if isinstance(original, ScriptModule):
         return original
     cls = type(original)
+    # One class for all modules of a class, so that two twins have the same type.
     if cls not in _classes:
         members = {"__module__": cls.__module__, "__qualname__": cls.__qualname__, "__doc__": cls.__doc__}
         _classes[cls] = type(cls.__name__, (cls, ScriptModule), members)
     twin = object.__new__(_classes[cls])
     tables = vars(facula.nn.Module()).keys()
     for name, value in vars(original).items():
+        # The dicts of parameters, hooks and submodules are copied: adding to the twin must not change the original.
         twin.__dict__[name] = copy.copy(value) if name in tables else value
     return twin
 

@@ -172,6 +172,7 @@ def _kind(leaf):
 
 def _like(module):
     """Return a module with the same parameters, buffers and submodules, whose forward is that of its class."""
+    # Without __init__, which would make new parameters; the dict is shared on purpose.
     made = object.__new__(type(module))
     made.__dict__.update(module.__dict__)
     return made

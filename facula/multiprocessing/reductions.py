@@ -88,6 +88,7 @@ def reduce_storage(storage: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         )
     if nbytes == 0:  # a mapping cannot be empty
         return _empty_storage, (0, "cpu")
+    # The descriptor is duplicated for the receiver, since the storage closes its own when it is freed.
     return _rebuild_storage, (reduction.DupFd(_C._storage_share(storage)), nbytes)
 
 

@@ -125,6 +125,7 @@ class ProcessContext:
         failed = None
         for sentinel in multiprocessing.connection.wait(list(self.sentinels), timeout):
             index = self.sentinels.pop(sentinel)
+            # The exit code is known only after a join, though the sentinel is ready.
             self.processes[index].join()
             if self.processes[index].exitcode != 0:
                 failed = index

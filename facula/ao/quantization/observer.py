@@ -715,6 +715,7 @@ class HistogramObserver(UniformQuantizationObserverBase):
 
     def _on_other_bins(self, low, high):
         """Return the histogram with its values, spread evenly in each bin, in bins from low to high."""
+        # Each bin is divided into fine ones, whose middles then fall into the new bins.
         fine = self.bins * self.upsample_rate
         start, end = self.min_val.item(), self.max_val.item()
         weights = self.histogram.repeat_interleave(self.upsample_rate) / self.upsample_rate

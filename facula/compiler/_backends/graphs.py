@@ -48,11 +48,14 @@ class _Graph:
     def __call__(self, inputs: tuple[Any, ...]) -> Any:
         addresses = [_C._cuda_address(t) for t in inputs]
         if self.addresses:
+            # A graph reads fixed addresses. Inputs that stay in place, such as parameters, are read there; the others
+            # are copied first.
             self.moves |= {i for i, (a, b) in enumerate(zip(addresses, self.addresses, strict=True)) if a != b}
         self.addresses = addresses
         self.calls += 1
         if self.calls <= WARM or self.captures > MOST_CAPTURES:
             return self.run(inputs)
+        # An input has moved for the first time, so that the graph must be captured again with a copy of it.
         if self.graph is None or not self.moves <= self.copied.keys():
             self.captures += 1
             self.capture(inputs)
@@ -75,6 +78,7 @@ class _Graph:
                 self.results = tuple(self.run(given))
         except RuntimeError:
             launches["failed"] += 1
+            # Do not try again: a failed capture costs as much as many calls.
             self.captures = MOST_CAPTURES + 1
             return
         launches["captured"] += 1
@@ -90,6 +94,7 @@ class _Code:
     def __call__(self, *inputs):
         if not inputs or not inputs[0].is_cuda or facula.cuda.is_current_stream_capturing():
             return self.run(inputs)
+        # Each has a graph of its own, because replays of one graph must not overlap.
         key = threading.get_ident(), facula.cuda.current_stream(inputs[0].device).cuda_stream
         if key not in self.graphs and len(self.graphs) == MOST_STREAMS:
             return self.run(inputs)
@@ -110,6 +115,7 @@ class GraphedStretches:
     def __init__(self, settings: Any, compiled: Any, is_backward: bool) -> None:
         self.settings, self.is_backward = settings, is_backward
         self.codes: list[Callable[..., Any]] = []  # the core calls them by their place
+        # Weakly, because the compiled function holds this object.
         self._compiled = weakref.ref(compiled)
 
     def may_record(self) -> bool:

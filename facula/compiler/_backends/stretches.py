@@ -57,6 +57,7 @@ class _Tracer(PythonKeyTracer):
         self._by_place[_C._stretch_place(tensor)] = (tensor, proxy)
 
     def _known(self, tensor):
+        # The core may show the same elements as another object, such as a view of all of them.
         known = self.tracked.get(id(tensor)) or self._by_place.get(_C._stretch_place(tensor))
         return None if known is None else known[1]
 

@@ -271,6 +271,7 @@ class Steps:
             for kind, how, to, operands, *others in self._rows
         )
         registers = first["result"] + self._results
+        # A bound on the memory that every call needs for its values.
         if registers > 500:
             raise Untrusted("more than 500 values")
         without = tuple(sorted(self._without_dict))

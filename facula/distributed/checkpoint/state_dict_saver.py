@@ -96,6 +96,7 @@ class _Plan:
                 self.objects.append(name)
             if not (is_written_here(value, rank) if is_tensor else rank == 0):
                 continue
+            # A clone has a storage of its own: serializing a view would write all of the storage behind it.
             data = serialized(part_of(value).cpu().contiguous().clone() if is_tensor else value)
             chunk = chunk_of(value) if is_tensor else None
             index = MetadataIndex(name, chunk.offsets if chunk else None)
@@ -217,6 +218,7 @@ class _Agreement:
         self.rank, self.size, self.key, self.store = rank, size, key, None
         if size > 1:
             group = process_group if process_group is not None else dist.group.WORLD
+            # A connection of its own, because this runs in a thread and a wait would block the main thread's requests.
             self.store = group.get_group_store().clone()
             self.store.set_timeout(max(group._timeout, default_store_timeout))
 

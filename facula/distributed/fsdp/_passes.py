@@ -140,7 +140,7 @@ class Arrival(Function):
     def forward(ctx, reductions, *parts):
         ctx.reductions = reductions
         ctx.set_materialize_grads(False)
-        # Views, because a function that returns its inputs would be left out of the graph.
+        # Views, so that the results are new tensors, through which the gradients come back to this node.
         return tuple(p.view_as(p) for p in parts)
 
     @staticmethod

@@ -174,7 +174,7 @@ def vee_without_gaps(size: int, pieces: int) -> list[list[Action]]:
     def choose(rank):
         first, second = rank, stages - 1 - rank
         room = {"F": {second: limit - kept[rank], first: limit - 1 - kept[rank]}, "I": {second: 1, first: 1}}
-        # Backwards first, and of the two stages the later one: other processes wait for both.
+        # Backwards first, and the later stage before the earlier one, because other processes wait longest for these.
         for kind, stage in (("I", second), ("I", first), ("F", second), ("F", first)):
             action = ready(kind, stage) if room[kind][stage] > 0 else None
             if action is not None:

@@ -336,6 +336,7 @@ def slowest(ranks: int, jitter: float) -> float:
     """
     if ranks == 1 or jitter == 0:
         return 1.0
+    # Blom's approximation of the expected maximum of normal values.
     return 1 + jitter * statistics.NormalDist().inv_cdf((ranks - 0.375) / (ranks + 0.25))
 
 

@@ -26,6 +26,7 @@ def _gather(local, dim: int, whole: int, group):
         moved = facula.cat([moved, moved.new_zeros((chunk - moved.shape[0], *moved.shape[1:]))])
     parts = moved.new_empty((size * chunk, *moved.shape[1:]))
     dist.all_gather_into_tensor(parts, moved, group=group)
+    # Only the last parts are padded, so that the padding is at the end.
     return parts[:whole].movedim(0, dim).contiguous()
 
 
@@ -36,6 +37,7 @@ def _part(t, dim: int, group):
 
 def _reduce_part(t, dim: int, op, group):
     size = dist.get_world_size(group)
+    # reduce_scatter needs parts of equal size.
     if t.shape[dim] % size:
         whole = t.clone()
         dist.all_reduce(whole, op, group=group)

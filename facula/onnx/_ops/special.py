@@ -48,6 +48,7 @@ def lgamma(g, self):
         total = c / (y + float(i)) + total
     t = y + 7.5
     value = (y + 0.5) * g.Log(t) - t + g.Log(total) + 0.5 * math.log(2 * math.pi)
+    # The reflection formula. The sine is periodic, and only the fraction is accurate for a large x.
     mirrored = math.log(math.pi) - g.Log(g.Abs(g.Sin((x - g.Floor(x)) * math.pi))) - value
     return g.where(g.Equal(g.Abs(x), math.inf), math.inf, g.Where(small, mirrored, value))
 
@@ -140,6 +141,7 @@ def _cotangent_derivative(n, cotangent):
     return _polynomial(cotangent, tuple(map(float, reversed(factors.coef))))
 
 
+# Enough for float64 where the series and the fraction converge slowest, near x = a; ONNX loops have no early end here.
 _STEPS = 300
 
 
@@ -156,6 +158,7 @@ def _lower_part(g, a, x):
 
 def _upper_part(g, a, x):
     """Return the continued fraction of the upper one, for larger x (Lentz' method)."""
+    # Lentz' method replaces zeros by a tiny number, so that it never divides by zero.
     tiny = 1e-300
     b = x + 1.0 - a
     d = 1.0 / b

@@ -44,6 +44,7 @@ class _Steps:
         tensor = result[0] if isinstance(result, (list, tuple)) else result
         if tensor.untyped_storage()._cdata != bucket.buffer().untyped_storage()._cdata:
             bucket.set_buffer(tensor)
+        # A clone, because the sum is written in place and the numbers lie in the storage of the bucket.
         used = bucket._used().clone()
         if not self._ddp.static_graph:
             dist.all_reduce(used, group=self._zero.process_group)

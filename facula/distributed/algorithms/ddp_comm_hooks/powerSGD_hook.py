@@ -191,6 +191,7 @@ def _run(state: PowerSGDState, bucket, group, tensors, whole=None) -> facula.fut
         if had_error:
             for tensor, error in zip(tensors, state.error_dict[index]):
                 tensor.add_(error)
+        # The gradients are averaged in place, and the error is the difference from these.
         before = [tensor.clone() for tensor in tensors]
     compressed, plain = [], []
     for tensor in tensors:
