@@ -72,6 +72,7 @@ def _modules_named(module):
         finally:
             _C._record_module(before)
 
+    # In the class, because Python looks up __call__ there and not in the instance.
     kind.__call__ = call
     try:
         yield
@@ -248,6 +249,7 @@ class Survey:
             return values[0]
         base, last = self.points[0], self.points[-1]
         depends = [n for k, n in enumerate(self.names) if values[k + 1] != values[0]]
+        # Two forms are tried: linear in each symbol, and a product of the symbols such as that of a flattened shape.
         candidates = [" + ".join(self._slopes(depends, values))]
         product = 1
         for n in depends:
@@ -263,6 +265,7 @@ class Survey:
         terms, constant = [], values[0]
         for n in depends:
             k = self.names.index(n) + 1
+            # The k-th recording differs from the first one in this symbol only.
             slope, rest = divmod(values[k] - values[0], self.points[k][n] - self.points[0][n])
             if rest:
                 return []

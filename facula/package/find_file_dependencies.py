@@ -41,6 +41,7 @@ def _in_order(tree):
     while pending:
         node = pending.pop()
         yield node
+        # Reversed, because the last one is popped first and imports are to come in the order of the source.
         pending.extend(reversed(list(ast.iter_child_nodes(node))))
 
 

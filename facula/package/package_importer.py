@@ -198,6 +198,7 @@ class PackageImporter(Importer):
                     f"PackageImporter: module_allowed refused {name!r}, an external module of {file_or_buffer!r}"
                 )
         _sources_of_classes()
+        # `import` in the package's modules calls this __import__, and those of the program keep theirs.
         self._builtins = {**vars(builtins), "__import__": self.__import__}
 
     def id(self) -> str:
@@ -362,6 +363,7 @@ class PackageImporter(Importer):
             try:
                 source = self._records.read(path)
                 code = compile(source, module.__file__, "exec", dont_inherit=True)
+                # Tracebacks and `inspect` then show lines of the source, which is no file on disk.
                 linecache.lazycache(module.__file__, module.__dict__)
                 exec(code, module.__dict__)
             except BaseException:

@@ -71,6 +71,7 @@ class _Patch(contextlib.ContextDecorator):
             module._place(name)
 
     def __enter__(self):
+        # A stack, because one patch can be entered again inside itself, as a decorator of a recursive function is.
         self._before.append({name: self._module._get(name) for name in self._values})
         for name, value in self._values.items():
             self._module._set(name, value)
@@ -199,6 +200,7 @@ def install_config_module(
         if not name.startswith("__") and not imported:
             settings[name] = value
     settings |= more or {}
+    # Assigning to a module's variables calls __setattr__ of its class only.
     module.__class__ = ConfigModule
     own["_defaults"] = copy.deepcopy(settings)
     names = {name: to if isinstance(to, tuple) else (module.__name__, to) for name, to in (second_names or {}).items()}

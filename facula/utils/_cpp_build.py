@@ -57,6 +57,8 @@ def run(command, verbose=False):
 def _made_of(path):
     """Return the files that a dependency file of the compiler names after the object."""
     with open(path, errors="surrogateescape") as file:
+        # The compiler writes a rule of make, whose lines continue after a backslash and whose spaces in names are
+        # escaped.
         text = file.read().replace("\\\n", " ")
     _, _, names = text.partition(": ")
     return [name.replace("\0", " ") for name in names.replace("\\ ", "\0").split()]
@@ -104,6 +106,7 @@ def compile_objects(jobs, verbose=False):
         target, command = job
         os.makedirs(os.path.dirname(target) or ".", exist_ok=True)
         with contextlib.suppress(OSError):
+            # Removed first: an object that is interrupted halfway must not count as current.
             os.unlink(f"{target}.command")
         run(command, verbose)
         _note(target, command)
@@ -125,5 +128,6 @@ def link(target, command, objects, verbose=False):
     if is_current(target, command, objects):
         return
     run(command, verbose)
+    # A process that has loaded the old library keeps its file; writing into it would change running code.
     os.replace(written, target)
     _note(target, command)

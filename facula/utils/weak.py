@@ -36,6 +36,7 @@ class WeakIdRef(weakref.ref):
         return self._id
 
     def __eq__(self, other: object) -> bool:
+        # Strong references for the comparison, so that neither object can be freed in between.
         mine, theirs = self(), other() if isinstance(other, weakref.ref) else None
         return self is other if mine is None or theirs is None else mine is theirs
 
@@ -60,6 +61,7 @@ class WeakIdKeyDictionary(MutableMapping[Any, Any]):
     def __init__(self, dict: Any = None, ref_type: Any = WeakIdRef) -> None:
         self._entries: Any = {}
         self.ref_type = ref_type
+        # Not a method: the references of the keys must not keep the dictionary alive.
         self._forget = _forgetting(weakref.ref(self))
         if dict is not None:
             self.update(dict)

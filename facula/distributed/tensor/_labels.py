@@ -32,6 +32,7 @@ def _prepared(x, targets, varies):
     mesh = x.value.device_mesh
     local = redistribute(x.value._local_tensor, x.value._spec, targets)
     for number, target in enumerate(targets):
+        # Every process computes a part of the gradient of such an input; the gradient is the sum of these parts.
         if varies[number] and isinstance(target, Replicate) and facula.is_grad_enabled() and local.requires_grad:
             local = summed_gradient(local, mesh.get_group(number))
     return local

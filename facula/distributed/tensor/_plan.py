@@ -98,6 +98,7 @@ def _ways(inputs, now, out_labels, reduce, passes):
     yield [_WHOLE] * len(inputs), _WHOLE, None
     known = dict.fromkeys([*out_labels, *(label for x in inputs for label in x.labels)])
     cut = {x.labels[p.dim] for x, p in zip(inputs, now) if isinstance(p, Shard)}
+    # Labels in a fixed order: all processes must find the same first one of equal choices.
     for label in known:
         if label is not None and label in cut and (reduce is not None or label in out_labels):
             yield *_along(inputs, label, out_labels, reduce), label
@@ -120,6 +121,7 @@ def choose(inputs, number: int, out_labels, reduce: Partial | None, passes):
             continue
         if cost < least:
             best, least = way, cost
+        # No other choice can be cheaper.
         if cost == 0.0:
             break
     return best

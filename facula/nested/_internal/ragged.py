@@ -106,6 +106,7 @@ class Ragged:
         """Return the structure of these tensors: the same object for the same tensors."""
         source = offsets if lengths is None else lengths
         found = _structures.get(id(source))
+        # The identity alone is not enough: it may belong to another tensor by now, or to one with other lengths.
         if found is None or found.offsets is not offsets or found.lengths is not lengths:
             found = _structures[id(source)] = Ragged(offsets, lengths, total)
         elif total is not None and found.end > total:
