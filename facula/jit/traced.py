@@ -81,6 +81,7 @@ class Trace:
         self.programs, self.first, self.failed = {}, None, None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Tensor:
+        # While an outer program is recorded, the ops of the function have to run so that they become part of it.
         if self.failed is not None or _C._recording():
             return self.function(*args, **kwargs)
         leaves, spec = _pytree.tree_flatten((args, kwargs))
@@ -221,6 +222,7 @@ def check(trace: Trace, args: Any, kwargs: Any, tolerance: float) -> None:
     fresh = [leaf.detach().clone() if isinstance(leaf, facula.Tensor) else leaf for leaf in leaves]
     structure = _pytree.tree_structure((args, kwargs))
     with facula.no_grad(), facula.random.fork_rng():
+        # Both runs draw the same random numbers, else dropout would make every check fail.
         states = facula.random._states_of_all()
         found = _pytree.tree_leaves(trace(*args, **kwargs))
         facula.random._put_back(states)

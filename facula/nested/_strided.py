@@ -155,6 +155,7 @@ def _plain_places(shapes):
     """Return the strides and beginnings of parts that lie one behind another."""
     steps, begins, at = [], [], 0
     for shape in shapes:
+        # Lengths of zero count as one, as in the strides of ordinary empty tensors.
         steps.append([prod(max(n, 1) for n in shape[d + 1 :]) for d in range(len(shape))])
         begins.append(at)
         at += prod(shape)

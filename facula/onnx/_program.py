@@ -95,9 +95,11 @@ class ONNXProgram:
         self._count = 0
         for value in g.initializers.values() if initializers else ():
             raw = _bytes(value)
+            # Small constants, such as shapes, stay in the model, where tools read them without the other file.
             if external and len(raw) >= 1024:
                 external[1].append((offset, raw))
                 tensors.append(pb.tensor(value.name, value.dtype, value.shape, (external[0], offset, len(raw))))
+                # Every tensor begins at a page, so that runtimes can map it into memory.
                 offset = -(-(offset + len(raw)) // 4096) * 4096
             else:
                 tensors.append(pb.tensor(value.name, value.dtype, value.shape, raw))

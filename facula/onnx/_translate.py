@@ -64,7 +64,9 @@ def _while_loop(t, condition, body, carried, besides=()):
         made = t.inner(g, body, [*values, *besides])
         return [again(g, made), *made]
 
+    # ONNX passes the number of the step and the condition before the values.
     inner = t.g.within(step, [("int64", ()), ("bool", ()), *_kinds(carried)])
+    # There is no greatest number of steps; the second input is the condition of the first step.
     return t.g.with_graphs("Loop", (None, again(t.g, carried), *carried), inner.outputs[1:], body=inner)
 
 
@@ -94,11 +96,13 @@ KINDS = {
 }  # fmt: skip
 
 
+# Conditions and hints for a compiler, which compute nothing.
 _IGNORED = frozenset(
     """_assert_async _assert_scalar _assert_tensor_metadata sym_constrain_range sym_constrain_range_for_size
     _functional_assert_scalar _functional_assert_async _functional_sym_constrain_range
     _functional_sym_constrain_range_for_size record_stream""".split()
 )
+# Results that must not be computed when the model is exported: random numbers, and memory without values.
 _DRAWS = frozenset(
     "rand randn randint randperm normal bernoulli multinomial dropout empty rand_like randn_like empty_like".split()
 )
@@ -215,6 +219,7 @@ class Translator:
             value = _ops.complex.stacked(g, value)
         value = value if isinstance(value, Value) else g.constant(value)
         name = self.output_names.pop(0) if self.output_names else None
+        # ONNX needs outputs that a node computed, each with a name of its own.
         if value.name in g.initializers or value in g.inputs or value in g.outputs:
             value = g.Identity(value)
         if name and name != value.name:
@@ -392,6 +397,7 @@ class Translator:
             if isinstance(value, _ops.Pair):
                 known = False
             if isinstance(value, Value):
+                # Parameters are constants here, but `apply_weights` may exchange them later.
                 known = known and value.exact is not None and value.name not in self.program.state_dict
                 return value.exact
             return [plain(v) for v in value] if isinstance(value, (list, tuple)) else value

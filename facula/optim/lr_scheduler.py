@@ -51,6 +51,7 @@ def _values(optimizer: Optimizer, key: str) -> list:
 
 def _set_value(group: dict[str, Any], key: str, value) -> None:
     if isinstance(group[key], Tensor):
+        # In place, because a captured CUDA graph or a compiled step reads the tensor it has seen.
         group[key].fill_(float(value))
     else:
         group[key] = value
@@ -200,6 +201,7 @@ class LRScheduler:
         >>> optimizer.param_groups[0]["lr"]
         0.5
         """
+        # The first step came from the constructor, so this is the first call of the user's.
         if self._step_count == 1:
             self._check_order()
         self._step_count += 1
@@ -257,6 +259,7 @@ def _watch_steps(optimizer: Optimizer) -> None:
     """Make ``optimizer.step`` note that it was called, for the warning about the wrong order."""
     if hasattr(optimizer.step, "_wrapped_by_lr_sched"):
         return
+    # A weak reference, since the wrapper becomes an attribute of the optimizer: a strong one would make a cycle.
     reference, step = weakref.ref(optimizer), optimizer.step.__func__
 
     @functools.wraps(step)
@@ -675,6 +678,7 @@ class CosineAnnealingLR(LRScheduler):
         epoch, period, least = self.last_epoch, self.T_max, self.eta_min
         if self._is_initial:
             return self._unchanged()
+        # A schedule that is resumed has no previous rate to continue from.
         if self._step_count == 1 and epoch > 0:
             return self._get_closed_form_lr()
         groups = self.optimizer.param_groups
@@ -771,6 +775,8 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         elif self.T_mult == 1:
             self.T_cur = epoch % self.T_0
         else:
+            # After k falls T_0 (T_mult^k - 1) / (T_mult - 1) epochs have passed, the sum of their lengths; here k is
+            # solved for.
             falls = int(math.log(epoch / self.T_0 * (self.T_mult - 1) + 1, self.T_mult))
             self.T_cur: int = epoch - self.T_0 * (self.T_mult**falls - 1) / (self.T_mult - 1)
             self.T_i: int = self.T_0 * self.T_mult**falls
@@ -977,6 +983,7 @@ class CyclicLR(LRScheduler):
                     _set_momentum(group, most, self.use_beta1)
                     group["base_momentum"], group["max_momentum"] = least, most
         super().__init__(optimizer, last_epoch)
+        # The constructor has read the groups' initial rates into `base_lrs`; here they are the lower bounds.
         self.base_lrs: Any = base_lrs
 
     def scale_fn(self, x: float) -> float:
@@ -997,6 +1004,7 @@ class CyclicLR(LRScheduler):
     def get_lr(self) -> list[float]:
         """Return the rates of all groups for ``last_epoch``, and move the momentum too: see the class."""
         self._check_called_by_step()
+        # The cycles are counted from 1.
         cycle = math.floor(1 + self.last_epoch / self.total_size)
         x = 1.0 + self.last_epoch / self.total_size - cycle
         height = x / self.step_ratio if x <= self.step_ratio else (x - 1) / (self.step_ratio - 1)

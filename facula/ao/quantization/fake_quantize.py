@@ -132,6 +132,7 @@ def _checked_range(observer, quant_min, quant_max, keywords):
     if quant_min > quant_max:
         raise AssertionError(f"FakeQuantize: expected quant_min <= quant_max, got {quant_min} and {quant_max}")
     dtype = keywords.get("dtype", facula.quint8)
+    # Arguments that `with_args` bound come before those of this call.
     dtype = getattr(getattr(observer, "p", None), "keywords", {}).get("dtype", dtype)
     info = facula.iinfo(to_underlying_dtype(dtype))
     for name, value in (("quant_min", quant_min), ("quant_max", quant_max)):
@@ -174,6 +175,7 @@ class FakeQuantize(FakeQuantizeBase):
         self.quant_min: Any = watching.quant_min
         self.quant_max: Any = watching.quant_max
         self.is_dynamic: Any = watching.is_dynamic
+        # Zero points of such schemes are not rounded to a level.
         whole = facula.float32 if _is_float_qparams(watching.qscheme) else facula.int32
         self.register_buffer("scale", facula.tensor([1.0], dtype=facula.float32))
         self.register_buffer("zero_point", facula.tensor([0], dtype=whole))
@@ -291,6 +293,7 @@ class FusedMovingAvgObsFakeQuantize(FakeQuantize):
                 "FusedMovingAvgObsFakeQuantize: expected an observer of moving averages (per tensor or per channel), "
                 f"got {type(watching).__name__}"
             )
+        # PyTorch's files have these switches in int64, those of the base class in uint8.
         self.register_buffer("fake_quant_enabled", facula.tensor([1], dtype=facula.int64))
         self.register_buffer("observer_enabled", facula.tensor([1], dtype=facula.int64))
         self.is_symmetric_quant: bool = _is_symmetric_quant(watching.qscheme)
@@ -326,6 +329,7 @@ default_fake_quant: Any = FakeQuantize.with_args(
 default_weight_fake_quant: Any = FakeQuantize.with_args(
     observer=_AVERAGE, **_INT8, qscheme=facula.per_tensor_symmetric, reduce_range=False
 )
+# With the constant 1 the average is the last value: each input determines its own scale.
 default_dynamic_fake_quant: Any = FakeQuantize.with_args(
     observer=_AVERAGE, quant_min=0, quant_max=255, is_dynamic=True, dtype=facula.quint8, averaging_constant=1
 )

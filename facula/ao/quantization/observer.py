@@ -691,6 +691,7 @@ class HistogramObserver(UniformQuantizationObserverBase):
         self.register_buffer("histogram", facula.zeros(bins, **where))
         self.register_buffer("min_val", facula.tensor(float("inf"), **where))
         self.register_buffer("max_val", facula.tensor(float("-inf"), **where))
+        # All levels that the dtype's bits allow: 256 for eight bits.
         self.dst_nbins: Any = 2 ** (8 * facula.empty(0, dtype=getattr(dtype, "_levels", dtype)).element_size())
         self.upsample_rate = 16
 
@@ -776,6 +777,8 @@ class HistogramObserver(UniformQuantizationObserverBase):
         sums = facula.cumsum(self.histogram.float(), 0)
         total, sums = self.histogram.sum().item(), sums.tolist()
         count = round(1 / _STEP) + 2
+        # Shares are summed step by step and compared in float32, as PyTorch does: rounding decides which bin comes
+        # next.
         lows = list(itertools.accumulate([0.0, *itertools.repeat(_STEP, count)]))
         highs = list(itertools.accumulate([1.0, *itertools.repeat(-_STEP, count)]))
         low_sums, high_sums = (
@@ -986,9 +989,11 @@ class PerChannelMinMaxObserver(_Extremes):
         version = local_metadata.get("version")
         for name in ("min_val", "max_val"):
             key = prefix + name
+            # Files before version 3 have the plural names.
             if version is not None and version < 3 and f"{key}s" in state_dict:
                 state_dict[key] = state_dict.pop(f"{key}s")
             if key in state_dict:
+                # A new observer knows no number of channels, so the buffers get the loaded shape first.
                 getattr(self, name).resize_(state_dict[key].shape)
         super()._load_from_state_dict(state_dict, prefix, local_metadata, strict, missing_keys, *rest)
 
@@ -1030,10 +1035,13 @@ class MovingAveragePerChannelMinMaxObserver(PerChannelMinMaxObserver):
 
 # ---- the usual ones
 
+# Activations get seven bits by default: x86 CPUs without VNNI add two products of uint8 and int8 in int16, where eight
+# bits can overflow.
 default_observer: Any = MinMaxObserver.with_args(quant_min=0, quant_max=127)
 default_placeholder_observer = PlaceholderObserver
 default_debug_observer = RecordingObserver
 default_weight_observer: Any = MinMaxObserver.with_args(dtype=facula.qint8, qscheme=facula.per_tensor_symmetric)
+# XNNPACK needs symmetric levels, without -128, and scales of at least 2^-12.
 weight_observer_range_neg_127_to_127: Any = MinMaxObserver.with_args(
     dtype=facula.qint8, qscheme=facula.per_tensor_symmetric, quant_min=-127, quant_max=127, eps=2**-12
 )
@@ -1053,9 +1061,11 @@ default_float_qparams_observer: Any = PerChannelMinMaxObserver.with_args(
 default_float_qparams_observer_4bit: Any = PerChannelMinMaxObserver.with_args(
     dtype=facula.quint4x2, qscheme=facula.per_channel_affine_float_qparams, ch_axis=0
 )
+# 256 levels from -1 to 1, the results of tanh.
 default_fixed_qparams_range_neg1to1_observer: Any = FixedQParamsObserver.with_args(
     scale=2.0 / 256.0, zero_point=128, dtype=facula.quint8, quant_min=0, quant_max=255
 )
+# 256 levels from 0 to 1, the results of a sigmoid.
 default_fixed_qparams_range_0to1_observer: Any = FixedQParamsObserver.with_args(
     scale=1.0 / 256.0, zero_point=0, dtype=facula.quint8, quant_min=0, quant_max=255
 )

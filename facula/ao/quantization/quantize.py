@@ -121,6 +121,7 @@ def _register_activation_post_process_hook(module, pre_hook=False) -> None:
     if pre_hook:
         module.register_forward_pre_hook(_observer_forward_pre_hook, prepend=True)
     else:
+        # The observer comes first, so that it sees the module's own output and not what other hooks make of it.
         module.register_forward_hook(_observer_forward_hook, prepend=True)
 
 
@@ -150,6 +151,7 @@ class _Inserter:
             _register_activation_post_process_hook(module, pre_hook=_activation_is_memoryless(module.qconfig))
 
     def _child(self, module, name, child):
+        # Dropout does nothing in inference, so there is nothing to observe.
         if type_before_parametrizations(child) is nn.Dropout:
             return
         if isinstance(child, (nnq.FloatFunctional, nnq.QFunctional)):
@@ -291,6 +293,7 @@ def swap_module(mod: Module, mapping: dict[type, type], custom_module_class_mapp
     else:
         return mod
     for hook in mod._forward_pre_hooks.values():
+        # The user's hooks move to the new module, the observers' do not.
         if hook is not _observer_forward_pre_hook:
             made.register_forward_pre_hook(hook)
     for hook in mod._forward_hooks.values():
@@ -446,6 +449,7 @@ def prepare_qat(model: Module, mapping: dict[type, type] | None = None, inplace:
     if not inplace:
         model = copy.deepcopy(model)
     propagate_qconfig_(model)
+    # The qconfigs stay on the modules, because `prepare` chooses the observers of outputs by them.
     convert(model, mapping, inplace=True, remove_qconfig=False)
     return prepare(model, observer_non_leaf_module_list=set(mapping.values()), inplace=True)
 

@@ -56,6 +56,7 @@ class Facts:
 
     def object(self, o: Any) -> dict[str, Any]:
         """Return the dictionary of an object, which stays its dictionary."""
+        # The object is referenced too, since the id of a deleted object may be given to another one.
         self._objects[id(o)] = (o, type(o), o.__dict__)
         return o.__dict__
 

@@ -62,6 +62,7 @@ def load(state_dict: dict[str, Any], *, checkpoint_id: Any = None, storage_reade
     try:
         _fill(state, storage_reader, partial)
     except Exception as failure:
+        # Raised later: the other processes have to learn of it, or they would wait for this one.
         error = failure
     if size > 1:
         everybody: list[Any] = [None] * size

@@ -139,6 +139,7 @@ class Library:
     def __init__(self, records: Any, module_class: Any) -> None:
         self.module_class = module_class
         self._files, self._named, self.constants, self.depth = {}, {}, (), 0
+        # Only files of source count; beside each lies a `.debug_pkl` with the places of its lines.
         names = [n for n in records.names() if n.startswith("code/") and n.endswith(".py")]
         if sum(records.entry(n).nbytes for n in names) > _LONGEST:
             raise ScriptError(f"jit.load: the archive has more than {_LONGEST} bytes of source")

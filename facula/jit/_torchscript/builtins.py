@@ -18,6 +18,8 @@ from facula import Tensor
 from . import fused
 from .errors import ScriptError
 
+# The place in the list is the number; the dtypes in the gap are quantized ones, which archives of programs do not use
+# here.
 DTYPES = (
     "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64", "complex32", "complex64",
     "complex128", "bool",

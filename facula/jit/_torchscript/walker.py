@@ -196,6 +196,7 @@ class Compiler:
 
     def _do_Return(self, node):
         if node.value is None:
+            # A closure of a statement returns None where the function goes on, so a returned value is in a tuple.
             return lambda env: (None,)
         value = self.expression(node.value)
         return lambda env: (value(env),)
@@ -373,6 +374,7 @@ class Compiler:
         return call
 
     def _special(self, node, word):
+        # The compiler puts it where a branch that raises leaves a variable without a value.
         if word == "uninitialized":
             return lambda env: None
         if len(node.args) != 2:

@@ -113,6 +113,7 @@ class _RNNBase(nn.Module):
             raise ValueError(f"{mode}: dropout should be a number in range [0, 1], got {dropout!r}")
         self.mode, self.input_size, self.hidden_size, self.num_layers = mode, input_size, hidden_size, num_layers
         self.bias, self.batch_first, self.dropout, self.bidirectional = bias, batch_first, float(dropout), bidirectional
+        # Quantized layers are for inference, so that dropout is off from the start.
         self.dtype, self.training = dtype, False
         self._weights = {}
         gates = _GATES[mode] * hidden_size
@@ -189,6 +190,8 @@ class _RNNBase(nn.Module):
         outputs = []
         for part in reversed(parts) if reverse else parts:
             count = len(part)
+            # Sequences are sorted by length: the first `count` have an element at this step, and the states of the
+            # others stay.
             known = tuple(s[:count] for s in state)
             new = step(self.mode, part, product(known[0], hidden, bias), known)
             outputs.append(new[0])
