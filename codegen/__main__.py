@@ -54,6 +54,7 @@ def main() -> int:
     emit_backend.emit(options.source, options.out, writer)
     emit_cuda.emit(ops, options.source, options.out, writer)
     emit_cxx.emit(ops, options.out / "compat/torch/detail", writer)
+    # What no emitter writes any more must be neither compiled nor included.
     for stale in set(options.out.rglob("*.cpp")) | set(options.out.rglob("*.h")):
         if stale not in writer.files:
             stale.unlink()

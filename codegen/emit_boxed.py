@@ -22,6 +22,7 @@ def emit(ops: list[Op], out: Path, write) -> None:
     size = -(-len(rows) // FILES)
     parts: list[list[tuple[str, str]]] = [[]]
     for i, row in enumerate(rows):
+        # All rows of a signature go into one file, so that its template is compiled once.
         if len(parts[-1]) >= size and row[0] != rows[i - 1][0]:
             parts.append([])
         parts[-1].append(row)

@@ -98,6 +98,7 @@ def _rebuild_meta_tensor_no_storage(dtype, size, stride, requires_grad):
     """Return a tensor on the meta device: shape without data."""
     if not isinstance(dtype, facula.dtype) or not isinstance(size, tuple) or not isinstance(stride, tuple):
         raise RuntimeError("load: a meta tensor needs a dtype and two tuples, got something else")
+    # There is no storage to exceed, so the check is only one for numbers that overflow.
     _core.check_extent(1 << 62, dtype, 0, size, stride)
     return _requiring_grad(facula.empty_strided(size, stride, dtype=dtype, device="meta"), requires_grad)
 

@@ -115,6 +115,7 @@ class FakeTensorMode(TorchDispatchMode):
             if all(_is_number(leaf) for leaf in _pytree.tree_leaves(result) if isinstance(leaf, _C.Tensor)):
                 return result
         named = [leaf for leaf in _pytree.tree_leaves(given) if _is_device(leaf)]
+        # A device that the call names, as `to` and factories do, comes before those of the arguments.
         device = named[0] if named else _common_device(fakes)
         plain_args, plain_kwargs = _pytree.tree_map(self._plain, given)
         if not fakes:  # a factory

@@ -131,6 +131,7 @@ class NumberFormat:
         self.whole = all(v == math.floor(v) for v in values)
         self.scientific = PRINT_OPTS.sci_mode
         if self.scientific is None:
+            # The bounds are PyTorch's, so that tensors print alike.
             self.scientific = high / low > 1000.0 or high > 1.0e8 or low < 1.0e-4
         self.width = max(len(self._text(v)) for v in values)
 
@@ -286,6 +287,7 @@ def _text(tensor, tensor_contents):
         with DisableTorchFunction():
             return tensor_str(tensor, tensor_contents=tensor_contents)
     before = _C._set_grad_enabled(False)
+    # The ops that printing uses must not reach `__torch_function__` of a subclass, which may print its arguments.
     _C._change_override_disabled(1)
     try:
         plain = type(tensor) is _C.Tensor or type(tensor).__qualname__ == "Parameter"

@@ -103,6 +103,7 @@ def check_coo(op, indices, size, coalesced):
     if coalesced and indices.size(1) > 1:
         place = _C.zeros(indices.size(1), dtype=_C.int64)
         for dim in range(indices.size(0)):
+            # The position of every element in row-major order, which is the order of coalesced indices.
             place = place * size[dim] + indices[dim]
         if not bool((place[1:] > place[:-1]).all()):
             _refuse(op, "indices are not coalesced: positions must be in order and come once", f"{indices.size(1)} entries")

@@ -147,6 +147,8 @@ class GradScaler:
         found = {}
         with facula.no_grad():
             for device, members in grads.items():
+                # A copy, since `to` returns the tensor itself on its own device and every device has a result of its
+                # own.
                 found[device] = found_inf.to(device, copy=True)
                 parts = [g.to_local() if hasattr(g, "device_mesh") else g for g in members]
                 _amp_foreach_non_finite_check_and_unscale_(parts, found[device], inv_scale.to(device))
@@ -334,6 +336,7 @@ class GradScaler:
             if self._per_optimizer_states:
                 raise AssertionError("GradScaler: can be pickled only at the beginning of an iteration or after update()")
             state.update(_init_scale=self.get_scale(), _init_growth_tracker=self._get_growth_tracker())
+            # The first scale() after loading makes them anew, on the device of its loss.
             state.update(_scale=None, _growth_tracker=None)
         return state
 
@@ -342,6 +345,7 @@ class GradScaler:
 
     def _check_inf_per_device(self, optimizer):
         self._check_scale_growth_tracker("_check_inf_per_device")
+        # A division by 1 leaves the gradients as they are: only the check is wanted.
         one = facula.full((), 1.0, dtype=facula.float32, device=self._scale.device)
         return self._measure(optimizer, one, True)
 

@@ -202,6 +202,7 @@ class _Around:
         events = self._by_thread.get(thread, [])
         at = bisect.bisect_right(events, time, key=lambda event: event.time_range.start)
         found = events[at - 1] if at else None
+        # The latest call that had begun may have ended already, unlike a call around it.
         while found is not None and found.time_range.end < time:
             found = found.cpu_parent
         return found
@@ -216,6 +217,7 @@ class _Stacks(dict):
 
     def __missing__(self, number):
         lines = [f"{file}({line}): {function}" for file, line, function in self.lookup(number)]
+        # The lines of the profiler itself are left out.
         here = list(itertools.dropwhile(lambda text: "/facula/autograd/profiler" in text, lines))
         self[number] = here
         return here

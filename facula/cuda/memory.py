@@ -64,6 +64,7 @@ def _trace(device):
     entries = []
     for action, address, size, stream, pool, stack, time_us in _C._cuda_memory_trace(device):
         entry = {"action": action, "addr": address, "frames": _stack(stack), "size": size, "stream": stream}
+        # Viewers of snapshots expect the free bytes of the device here, as there is no address.
         if action == "oom":
             entry["device_free"] = entry.pop("addr")
         entries.append({**entry, "pool_id": (0, pool), "time_us": time_us})
@@ -552,6 +553,7 @@ def change_current_allocator(allocator: Any) -> None:
     """
     _need_allocator(allocator)
     _C._cuda_change_allocator(*allocator._addresses)
+    # The library must stay loaded for as long as tensors lie in its memory.
     _library_in_use.append(allocator)
 
 

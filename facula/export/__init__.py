@@ -168,6 +168,7 @@ def _export(mod, args, kwargs, dynamic_shapes, function=None, tracing=False):
         dynamic_shapes = dict(zip(names, dynamic_shapes["__positional__"], strict=False))
     static: set[str] = set()
     same: dict[str, str] = {}
+    # Every round finds sizes that are constant or equal, so there are no more rounds than sizes.
     while True:
         sizes = Sizes(signature, args, kwargs, dynamic_shapes, frozenset(static), same)
         try:

@@ -17,6 +17,7 @@ def _product(a, b, out):
     """Return the cost of matrix products, batches included; vectors are not counted."""
     if a.dim() < 2 or b.dim() < 2:
         return 0
+    # A multiplication and the addition behind it count as two operations.
     return 2 * out.numel() * a.shape[-1]
 
 

@@ -134,12 +134,15 @@ def choose_levels(name: str, low: float, high: float, dtype: facula.dtype, reduc
         least, most = least // 2, most // 2
     low, high = min(low, 0.0), max(high, 0.0)
     scale = (high - low) / (most - least)
+    # PyTorch's scale for a range without width.
     if scale == 0.0 or math.isinf(1.0 / scale):
         scale: qscheme = 0.1
+    # PyTorch's least scale: kernels multiply by its reciprocal, which must not become too large.
     smallest: qscheme = 6.1e-5
     if scale < smallest:
         low, high, scale = low * smallest / scale, high * smallest / scale, smallest
     from_low, from_high = least - low / scale, most - high / scale
+    # Of the zero points that fit either end, the one with the smaller rounding error.
     zero = from_low if abs(least) - abs(low / scale) < abs(most) - abs(high / scale) else from_high
     scale = _C.as_tensor(scale, dtype=_C.float32).item()
     return scale, int(min(max(round(zero), least), most))

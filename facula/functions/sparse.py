@@ -459,6 +459,7 @@ def _convert_indices_from_coo_to_csr(self, size, *, out_int32=False):
         raise RuntimeError(f"{op}: size must be a number of rows, got {size!r}")
     if self.numel() and (self[0] < 0 or self[-1] >= size or (self[1:] < self[:-1]).any()):
         raise RuntimeError(f"{op}: rows must be in order and below {size}, got {int(self.min())} to {int(self.max())}")
+    # No entry is in a row up to -1, which gives the 0 that the bounds begin with.
     rows = facula.arange(-1, size, dtype=self.dtype, device=self.device)
     return facula.searchsorted(self.contiguous(), rows, right=True, out_int32=out_int32)
 

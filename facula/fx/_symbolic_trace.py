@@ -175,6 +175,7 @@ def wrap(fn_or_name: str | Callable[..., Any]) -> Any:
     frame = inspect.currentframe().f_back
     if frame.f_code.co_name != "<module>":
         raise NotImplementedError(f"wrap: expected a call at module scope, got one inside {frame.f_code.co_name}")
+    # A dict of globals cannot be a key itself.
     _wrapped_fns_to_patch[(id(frame.f_globals), name)] = frame.f_globals
     return fn_or_name
 

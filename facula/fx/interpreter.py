@@ -95,6 +95,7 @@ class Interpreter:
             text = f"{error.args[0]}\n\n{place}" if error.args else place
             text = f"{text}\nOriginal traceback:\n{node.stack_trace}"
             error.args = (text, *error.args[1:])
+            # A KeyError prints the repr of its text, in which line ends are escaped.
             if isinstance(error, KeyError):
                 raise RuntimeError(*error.args) from error
             raise
@@ -323,6 +324,7 @@ class Transformer(Interpreter):
                 self.graph = graph
                 self.tensor_attrs: dict[Any, Any] = {}
 
+            # The graph was traced before, so calls of modules stay what they are.
             def is_leaf_module(self, _: Any, __: Any) -> bool:
                 return True
 

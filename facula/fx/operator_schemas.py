@@ -69,6 +69,7 @@ def _signatures_of_docs(function):
         body = rest.rpartition(") -> ")[0]
         scope = {}
         try:
+            # The text comes from the core's own documentation, never from a program or a file.
             exec(f"def f({_without_types(body)}): pass", scope)
         except SyntaxError:
             continue

@@ -164,6 +164,7 @@ def register_dataclass(cls, *, field_names=None, drop_field_names=None, serializ
     names = [name for name in names if name not in (drop_field_names or ())]
 
     def flatten(obj):
+        # Fields that are None are part of the structure and no leaves, as in PyTorch.
         present = [name for name in names if getattr(obj, name) is not None]
         absent = [name for name in names if getattr(obj, name) is None]
         return [getattr(obj, name) for name in present], [present, absent]

@@ -124,6 +124,7 @@ def _trace(module, mb_args, mb_kwargs, spec):
     for node in list(graph.nodes):
         if node.op == "placeholder" and node.target not in bound.arguments:
             _erase_with_users(graph, node)  # what was fixed is not asked for
+    # The fixed arguments made the tracer flatten the inputs; without them the plain signature fits again.
     graph.set_codegen(fx.CodeGen())
     return fx.GraphModule(tracer.root, graph, type(module).__name__)
 
@@ -142,6 +143,7 @@ def _numbered(graph):
     number, found = 0, {}
     for node in list(graph.nodes):
         if node.op == "call_function" and node.target is pipe_split:
+            # A cut before the first op, or right behind another cut, would make an empty part.
             number += bool(found) and any(of == number for of in found.values())
             graph.erase_node(node)
         elif node.op not in ("placeholder", "get_attr", "output"):
@@ -187,6 +189,7 @@ def _crossing(graph, part_of, count):
             continue
         for used in node.all_input_nodes:
             if used.op != "get_attr":
+                # A value for a later part passes through all the parts between.
                 for part in range(part_of.get(used, -1) + 1, user_part + 1):
                     needed[part][used] = None
     inputs = [node for node in graph.nodes if node.op == "placeholder"]
@@ -268,6 +271,7 @@ class Pipe(facula.nn.Module):
             root.add_module(f"submod_{number}", part)
             call = graph.call_module(f"submod_{number}", values)
             count = sum(node.op == "placeholder" for node in parts[number + 1].graph.nodes) if part is not parts[-1] else 0
+            # A part with one result returns the result itself, no tuple.
             values = (call,) if count < 2 else tuple(fx.Proxy(call)[at].node for at in range(count))
         graph.output(values[0])
         self.split_gm: GraphModule = fx.GraphModule(root, graph)

@@ -127,6 +127,7 @@ def _cut_mask(mask, count: int) -> list:
     pieces, before = [], 0
     for blocks in zip(*parts):
 
+        # The mask counts from the beginning of the whole batch; the default argument holds the value of this round.
         def inside(b, h, q, k, before=before):
             return mask.mask_mod(b + before, h, q, k)
 

@@ -233,6 +233,7 @@ def _saved_bytes(model, inputs, loss) -> int:
     def pack(t):
         storage = t.untyped_storage()
         if storage._cdata not in known:
+            # The storage is referenced too, since the address of a freed one may be given to the next.
             kept[storage._cdata] = storage
         return t
 

@@ -88,6 +88,7 @@ class _PartialToReplicate(Function):
             return grad, None, None
         if ctx.op in ("MAX", "MIN"):
             local, result = ctx.saved_tensors
+            # Every process that holds the extreme gets the whole gradient.
             return grad * (local == result), None, None
         raise NotImplementedError(f"DTensor.redistribute: Partial has no gradient for this reduction, got {ctx.op}")
 
@@ -127,6 +128,7 @@ class _ReplicateToPartial(Function):
     def forward(ctx, local, op, group):
         ctx.factor = dist.get_world_size(group) if op == "AVG" else 1
         if op == "SUM":
+            # The parts of a sum: the first process has all of it.
             return local.clone() if dist.get_rank(group) == 0 else facula.zeros_like(local)
         return local.clone()
 

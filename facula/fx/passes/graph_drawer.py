@@ -25,6 +25,7 @@ _COLORS = {
 
 
 def _quoted(text):
+    # In DOT `\l` ends a line that is aligned left, so its backslash stays single.
     return '"' + str(text).replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\\\\l", "\\l") + '"'
 
 

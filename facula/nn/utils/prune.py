@@ -169,6 +169,7 @@ class BasePruningMethod(ABC):
         weight = self.apply_mask(module)
         delattr(module, name)
         original = module._parameters.pop(name + "_orig")
+        # The Parameter stays the same object, so that optimizers go on with it.
         original.data = weight.data
         del module._buffers[name + "_mask"]
         setattr(module, name, original)

@@ -141,6 +141,7 @@ class DataLoader(Generic[_T_co]):
         self.collate_fn: Any = collate_fn or (default_collate if self._auto_collation else default_convert)
         self.persistent_workers = persistent_workers
         self._IterableDataset_len_called = None  # what len() said, to warn when a stream gives more
+        # From here on `__setattr__` refuses to change what the samplers were made from.
         self._initialized = True
         self.check_worker_number_rationality()
 
@@ -218,6 +219,7 @@ class DataLoader(Generic[_T_co]):
 
         >>> torch.utils.data.DataLoader([1, 2]).check_worker_number_rationality()
         """
+        # The processors that this process may use can be fewer than those of the machine.
         available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
         if self.num_workers and available and self.num_workers > available:
             warnings.warn(

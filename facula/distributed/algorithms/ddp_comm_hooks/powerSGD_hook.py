@@ -90,6 +90,7 @@ class PowerSGDState:
         self.next_stats_report = 0
 
     def __getstate__(self) -> Any:
+        # A process group is a connection of this process, which no file can hold.
         return {name: value for name, value in self.__dict__.items() if name != "process_group"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -268,6 +269,7 @@ def _approximate(state: PowerSGDState, index: int, tensors, group, size) -> None
 
 
 def _first_q(matrix: facula.Tensor, state: PowerSGDState, number: int) -> facula.Tensor:
+    # All processes have to begin with the same numbers.
     generator = facula.Generator().manual_seed(state.random_seed + 1000 * state.iter + number)
     shape = (matrix.shape[1], _rank(matrix, state))
     return facula.randn(shape, generator=generator, dtype=facula.float32).to(matrix)

@@ -74,6 +74,7 @@ class _Shared(IterDataPipe["Any"]):
         if self._valid_iterator_id is None:
             self._valid_iterator_id = 0
             self._start_over()
+        # A branch of the current epoch begins a new one; a branch that is behind joins the current one.
         elif self._valid_iterator_id == epoch:
             if not (self._at_end and not any(self._buffers)):
                 warnings.warn(

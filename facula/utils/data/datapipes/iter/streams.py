@@ -397,6 +397,7 @@ class ShardingFilterIterDataPipe(IterDataPipe["Any"]):
             )
         self.groups[sharding_group] = num_of_instances, instance_id
         self.num_of_instances, self.instance_id = 1, 0
+        # The first group here is the one whose number changes from sample to sample.
         for group in sorted(self.groups, reverse=True):
             if self.sharding_group_filter is None or group == self.sharding_group_filter:
                 count, mine = self.groups[group]
