@@ -195,6 +195,7 @@ def time_step(make, threads: int, repeat: int) -> dict[str, float]:
         m.set_num_threads(threads)
         m.manual_seed(0)
         steps[m.__name__] = make(m)
+        # The first step, which takes memory and fills caches, is not measured.
         steps[m.__name__]()
     number = max(1, int(0.02 / max(seconds(steps["torch"], 1, time.perf_counter), 1e-6)))
     best = dict.fromkeys(steps, float("inf"))

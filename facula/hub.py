@@ -249,6 +249,7 @@ def download_url_to_file(url: str, dst: Any, hash_prefix: str | None = None, pro
                     told.update(len(chunk))
             if told:
                 told.close()
+            # An error within the block leaves no file behind.
             if received < total:
                 raise RuntimeError(f"download_url_to_file: expected {total} bytes, got {received} of them")
             if hash_prefix and not digest.hexdigest().startswith(hash_prefix):

@@ -168,6 +168,7 @@ def log_event(event: Any) -> None:
     if not isinstance(event, Event):
         raise TypeError(f"log_event: expected an Event, got {type(event).__name__}")
     with _lock:
+        # Handlers are called without the lock, since they may register or unregister others.
         handlers = list(_handlers.values())
     for handler in handlers:
         handler(event)
@@ -240,6 +241,7 @@ class Stat:
                 if len(self._values) >= self._max_samples:
                     ended.append(self._end_window())
                     self._full = True
+        # Without the lock, since a handler may add to this Stat.
         for event in ended:
             if event is not None:
                 log_event(event)

@@ -390,6 +390,7 @@ class ParameterDict(Module):
         """
         pairs = _pairs("ParameterDict", parameters)
         if isinstance(parameters, Mapping) and not isinstance(parameters, OrderedDict):
+            # PyTorch sorts the keys of plain mappings, so that parameters have one order for optimizers.
             pairs = sorted(pairs, key=lambda pair: pair[0])
         for key, value in list(pairs):
             self[key] = value

@@ -20,6 +20,7 @@ def _comparisons():
 
 def compare(g, onnx, self, other):
     dtype = common_dtype(self, other)
+    # ONNX compares booleans for equality alone.
     return getattr(g, onnx)(*pair(g, self, other, "int32" if dtype == "bool" and onnx != "Equal" else dtype))
 
 
@@ -70,6 +71,7 @@ _bits()
 
 @op("bitwise_not")
 def bitwise_not(g, self):
+    # In two's complement ~x is -x - 1; ONNX's own op is there from opset 18 on.
     return g.Not(self) if self.dtype == "bool" else g.Sub(g.Neg(self), 1)
 
 

@@ -201,6 +201,7 @@ class FuzzedTensor:
         if state.rand() > self._probability_contiguous:
             while dim > 1 and np.all(order == np.arange(dim)):
                 order = state.permutation(dim)
+            # The shape stays, and the dimensions lie in another order in memory.
             raw = raw.permute(order.tolist()).contiguous().permute(np.argsort(order).tolist())
         tensor = raw[tuple(slice(0, length * step, step) for length, step in zip(size, steps))]
         properties = {

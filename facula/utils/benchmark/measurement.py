@@ -130,6 +130,8 @@ class Measurement:
         """Figures of the median that twice its standard error, estimated from the quartiles of a normal sample, leaves."""
         if len(self.raw_times) < 2:
             return _FEW_FIGURES
+        # The standard error of a median is sqrt(pi / 2), about 1.2533, times that of a mean, and the quartiles of a
+        # normal distribution are 1.349 standard deviations apart.
         error = 2 * 1.2533 * self.iqr / 1.349 / math.sqrt(len(self.raw_times))
         if error == 0:
             return _MANY_FIGURES
