@@ -126,6 +126,7 @@ def memory_picture(path: str | PathLike[str], snapshot: Any = None, lines: int =
     """
     import matplotlib
 
+    # A backend that needs no display, since the picture goes into a file.
     matplotlib.use("agg")
     from matplotlib import pyplot
 

@@ -439,6 +439,7 @@ class _CorrCholesky(Constraint):
     event_dim = 2
 
     def check(self, value: Tensor) -> Tensor:
+        # The rounding error of a length grows with the number of elements.
         tolerance = facula.finfo(value.dtype).eps * value.shape[-1] * 10
         unit = ((facula.linalg.vector_norm(value.detach(), dim=-1) - 1).abs() <= tolerance).all(-1)
         return unit & _LowerCholesky.check(self, value)

@@ -138,6 +138,7 @@ class Distribution:
         return self._finish_expanded(new, batch_shape, self._event_shape)
 
     def _finish_expanded(self, new, batch_shape, event_shape):
+        # The parameters were checked when the first one was made.
         Distribution.__init__(new, batch_shape, event_shape, validate_args=False)
         new._validate_args = self._validate_args
         return new

@@ -91,6 +91,7 @@ class Builder:
         info = _C._boxed_op(key)
         args, kwargs = [], {}
         named = list(zip(info["arguments"], arguments))
+        # Defaults are left out, but not before a positional argument that has another value.
         last = max((i for i, (a, given) in enumerate(named) if not _is_default(a, given)), default=-1)
         for i, (argument, given) in enumerate(named):
             name, _, keyword_only, required = argument[:4]

@@ -52,6 +52,7 @@ def _bce_each(x, target):
 
 @private
 def _bce_backward(grad, x, target):
+    # PyTorch has the same bound, so that probabilities of 0 and 1 do not divide by zero.
     return over(times(grad, less(x, target)), op("clamp.default", times(less(1, x), x), 1e-12, None))
 
 

@@ -94,6 +94,7 @@ class SymInt(int):
         return self // other, self % other
 
     def __pow__(self, other, mod=None):
+        # Expressions have products but no powers, so small powers become products.
         if mod is None and type(other) is int and 0 < other < 8:
             result = self
             for _ in range(other - 1):

@@ -87,6 +87,7 @@ def prod(input: Tensor, dim: int | None = None, *, keepdim: bool = False, dtype:
     if _sparse.is_sparse(input):
         return _sparse.reduce("prod", input, _dims(input, dim), keepdim, dtype, mask, 1)
     result = _filled("prod", input.to(dtype), mask, 1)
+    # A product takes one dimension; from the last one on, the numbers of the others stay right.
     for d in sorted(counted_dims("prod", _dims(input, dim), input.dim()), reverse=True):
         result = _f.prod(result, d, keepdim)
     return result

@@ -320,6 +320,7 @@ def _with_names(function, count):
     if code is not None and not code.co_flags & inspect.CO_VARARGS and not inspect.ismethod(target):
         return function
     names = ", ".join(f"arg{at}" for at in range(count))
+    # Only names that were made here are evaluated; `fx` reads the parameters from the code.
     return eval(f"lambda {names}: function({names})", {"function": function})
 
 

@@ -130,4 +130,5 @@ def module_graph(model, inputs, strict: bool) -> GraphDef:
     for i, value in enumerate(_tensors(results)):
         source = recorder.maker(value)
         recorder.add(f"output/{i}", "Output", [source] if source else [], [value])
+    # TensorBoard expects a version of the format; PyTorch's writer states the same one.
     return GraphDef(node=recorder.nodes, versions=VersionDef(producer=22))
