@@ -164,7 +164,7 @@ def define(qualname: str | Library, schema: Any = None, *, lib: Any = None, tags
         qualname: "namespace::name"; or a Library, whose namespace it is.
         schema: the rest of the schema, such as "(Tensor x) -> Tensor"; None where nobody needs it. Beside a Library it begins
             with the name.
-        lib, tags, alias_analysis: accepted; operators are of no Library in particular, and nothing here analyses aliases.
+        lib, tags, alias_analysis: accepted; operators are of no Library in particular, and nothing here analyzes aliases.
 
     Errors: ValueError for a name without a namespace.
 

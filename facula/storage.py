@@ -227,7 +227,7 @@ class TypedStorage(_Casts):
     # -- contents ---------------------------------------------------------------------------------
 
     def _tensor(self):
-        dtype = getattr(self.dtype, "_levels", self.dtype)  # of a quantised one: its integers
+        dtype = getattr(self.dtype, "_levels", self.dtype)  # of a quantized one: its integers
         return _core.tensor_from_storage(self._untyped_storage, dtype, 0, (self.size(),), (1,))
 
     def __getitem__(self, index: int) -> Any:
@@ -435,7 +435,7 @@ def _made(name, args, dtype, device):
         raise TypeError(f"{name}: a size or a sequence of values, got {type(args[0]).__name__}")
     if isinstance(args[0], str):
         raise TypeError(f"{name}: expected a sequence of numbers, got a str")
-    levels = getattr(dtype, "_levels", dtype)  # of a quantised one: its integers
+    levels = getattr(dtype, "_levels", dtype)  # of a quantized one: its integers
     values = facula.tensor(list(args[0]), dtype=levels, device=device)
     return values.untyped_storage().clone()  # of its own: no tensor keeps it from shrinking
 

@@ -301,7 +301,7 @@ def to_device(self, device, /, *, stream=None):
 
 
 def dequantize(self):
-    """Return the values in float32, of a quantised tensor and of any other.
+    """Return the values in float32, of a quantized tensor and of any other.
 
     >>> torch.quantize_per_tensor(torch.tensor([0.6, 1.0]), 0.5, 10, torch.quint8).dequantize()
     tensor([0.5000, 1.0000])
@@ -371,13 +371,13 @@ def _not_here(name):
 
 
 def _quantized_only(name):
-    """Return a method of quantised tensors as others have it: it raises NotImplementedError."""
+    """Return a method of quantized tensors as others have it: it raises NotImplementedError."""
 
     def method(self):
-        raise NotImplementedError(f"{name}: expected a quantised tensor, got {self.dtype}")
+        raise NotImplementedError(f"{name}: expected a quantized tensor, got {self.dtype}")
 
     method.__name__, method.__qualname__ = name, f"Tensor.{name}"
-    method.__doc__ = f"""Return, of a quantised tensor, {_QUANTIZED[name][0]}. Errors: NotImplementedError for any other.
+    method.__doc__ = f"""Return, of a quantized tensor, {_QUANTIZED[name][0]}. Errors: NotImplementedError for any other.
 
     >>> values, scales, zero_points = torch.tensor([0.6, 1.0]), torch.tensor([0.5, 1.0]), torch.tensor([0, 5])
     >>> {_QUANTIZED[name][1]}.{name}()
@@ -416,7 +416,7 @@ _PER_TENSOR = "torch.quantize_per_tensor(values, 0.5, 10, torch.quint8)"
 _PER_CHANNEL = "torch.quantize_per_channel(values, scales, zero_points, 0, torch.quint8)"
 
 
-#: Methods of quantised tensors: what they give, and an example.
+#: Methods of quantized tensors: what they give, and an example.
 _QUANTIZED = {
     "int_repr": ("a copy of its levels", _PER_TENSOR, "tensor([11, 12], dtype=torch.uint8)"),
     "q_per_channel_axis": ("the dimension whose indices are channels", _PER_CHANNEL, "0"),

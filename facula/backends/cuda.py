@@ -311,7 +311,7 @@ preferred_linalg_library: Callable[..., Any] = _preference(
     _LinalgBackend,
     _LinalgBackend(int(os.environ.get("TORCH_LINALG_PREFER_CUSOLVER") == "1")),  # as src/cuda/flags.h
     ("Default", "Cusolver"),
-    """ for factorisations on CUDA.
+    """ for factorizations on CUDA.
 
 By default cuSOLVER, where it is there, does single and large matrices, and our own kernels batches of small ones; with
 "cusolver" (or TORCH_LINALG_PREFER_CUSOLVER=1 in the environment) it does all that it can. There is no MAGMA.""",

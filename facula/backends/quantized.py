@@ -1,4 +1,4 @@
-"""Quantised kernels: one set, under the names of PyTorch's engines, which differ in how prepared networks are configured."""
+"""Quantized kernels: one set, under the names of PyTorch's engines, which differ in how prepared networks are configured."""
 
 from __future__ import annotations
 

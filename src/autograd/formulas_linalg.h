@@ -1,4 +1,4 @@
-// Derivatives of factorisations, and the small matrix functions that they and the composites are written with.
+// Derivatives of factorizations, and the small matrix functions that they and the composites are written with.
 #pragma once
 
 #include "core/tensor.h"

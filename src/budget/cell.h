@@ -78,7 +78,7 @@ struct Step {
   std::vector<Cell*> made;         // by number of the result; null: it has none, or it died
   uint64_t ns = 0;                 // that a run takes (time_of)
   Times* times = nullptr;          // what calls like it were seen to take; null: nobody looked
-  uint64_t modelled_ns = 0;        // what is expected of its sizes (modelled.h)
+  uint64_t modeled_ns = 0;         // what is expected of its sizes (modeled.h)
   uint32_t percent = 100;          // of the time of a call that a run takes (together.h), where none was measured
   uint32_t place = 0;              // where the program was (budget/places.h)
   bool writes = false;             // to its first input, in place

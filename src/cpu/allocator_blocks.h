@@ -24,7 +24,7 @@ struct Block {
   size_t size;
   char* hot_begin;  // the part of a free block whose pages may be there; empty when equal
   char* hot_end;
-  Block* before;  // neighbours by address
+  Block* before;  // neighbors by address
   Block* after;
   Block* bin_previous;  // free blocks of similar size
   Block* bin_next;

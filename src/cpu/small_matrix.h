@@ -1,6 +1,6 @@
-// Factorisations of real matrices so small that calling a library costs more than the work. Column-major, results as
+// Factorizations of real matrices so small that calling a library costs more than the work. Column-major, results as
 // LAPACK's. Matrices of a batch are worked on together, one in every lane of vectors, whose lanes choose where matrices
-// would branch: what a matrix gives does not depend on its neighbours.
+// would branch: what a matrix gives does not depend on its neighbors.
 #pragma once
 
 #include <cstdint>

@@ -13,7 +13,7 @@
 //                    +----------------------------------------------+
 //                       join_recent()
 //
-// Free blocks are merged with free neighbours and wait in their pool's set, ordered by size. Recent ones are small,
+// Free blocks are merged with free neighbors and wait in their pool's set, ordered by size. Recent ones are small,
 // keep their size, and wait in a list of their size. Only blocks of expandable segments are ever Unmapped.
 #pragma once
 

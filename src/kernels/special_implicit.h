@@ -1,5 +1,5 @@
 // Derivatives of random samples by the parameters of their distribution, at a fixed quantile: dx/da is
-// -(dF/da) / f with the distribution function F and the density f (implicit reparameterisation: Figurnov,
+// -(dF/da) / f with the distribution function F and the density f (implicit reparameterization: Figurnov,
 // Mohamed and Mnih 2018). F and f share the factors that under- and overflow, which cancel in the quotient.
 // Computed in double; `tolerance` ends the series, earlier for float32 results.
 #pragma once

@@ -201,7 +201,7 @@ FftPlanCache<FftPlan>& plans() {
 
 // ---- lines
 
-/// Lines along one dimension of contiguous tensors: `outer` times `inner` of them, neighbours next to each other.
+/// Lines along one dimension of contiguous tensors: `outer` times `inner` of them, neighbors next to each other.
 struct Lines {
   int64_t outer, inner, n;
   FftKind kind;

@@ -1,4 +1,4 @@
-"""Layers for quantised networks: fused ones, ones that imitate rounding while they are trained, and quantised ones."""
+"""Layers for quantized networks: fused ones, ones that imitate rounding while they are trained, and quantized ones."""
 
 from __future__ import annotations
 

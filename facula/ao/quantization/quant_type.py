@@ -1,4 +1,4 @@
-"""The kinds of quantisation."""
+"""The kinds of quantization."""
 
 import enum
 

@@ -1,4 +1,4 @@
-"""Factorisations and what is computed with them: ONNX has none, so they are loops over the columns of (batches of) matrices."""
+"""Factorizations and what is computed with them: ONNX has none, so they are loops over the columns of (batches of) matrices."""
 
 import numpy as np
 

@@ -77,7 +77,7 @@ class Linear(quantized.Linear):
 
     @classmethod
     def from_float(cls, mod: Module, use_precomputed_fake_quant: bool = False) -> Self:
-        """Return the layer with its weight quantised as the module's qconfig says.
+        """Return the layer with its weight quantized as the module's qconfig says.
 
         Errors: RuntimeError for weights that are neither to be qint8 nor float16.
         """

@@ -6,10 +6,10 @@
 
 namespace facula::budget {
 
-/// Whether costs are modelled.
-bool are_modelled();
+/// Whether costs are modeled.
+bool are_modeled();
 /// Nanoseconds that a call like the step is expected to take. Its results have cells.
-uint64_t modelled_ns(const Step& step);
+uint64_t modeled_ns(const Step& step);
 /// When a cell is used: nanoseconds, or the number of uses so far.
 uint64_t time_of_use();
 
