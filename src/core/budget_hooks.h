@@ -1,4 +1,5 @@
-// The calls by which lower layers query and notify a memory budget (src/budget). Without a budget nobody makes them.
+// Declares the calls by which lower layers query and notify a memory budget (src/budget). Without a budget nobody makes
+// them.
 //   - A storage whose bytes a budget may let go of is a *cell's*: `release_data` is release_in_cell, `context` the
 //     cell. It is in other respects one with bytes of the allocator of its device, and never lacks them: a cell that
 //     lets go of bytes lets go of the storage, which nobody else holds.

@@ -1,4 +1,4 @@
-// Arithmetic on counts, sizes, strides, offsets and byte numbers that a caller can choose.
+// Computes counts, sizes, strides, offsets and byte numbers that a caller can choose.
 //
 // A `Checked` is an int64 that remembers whether a step on the way to it overflowed. A formula is written as on paper
 // and read out once, with get(), where a number that does not fit in 64 bits becomes an Error with the op's name, what

@@ -1,4 +1,4 @@
-// The only run-time choice left when an op runs: which device's kernel.
+// Selects the kernel of a device, which is the only choice left when an op runs.
 //
 // What a kernel is given is plain: tensors, numbers, small structs by value of the call. Every tensor lies on the
 // kernel's device (but those of copy_kernel), and so does what a pointer points at; a struct that carries memory lists

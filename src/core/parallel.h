@@ -1,4 +1,4 @@
-// One pool of threads for everything (core/thread_pool.h). Small work stays on the calling thread; results never depend
+// Runs loops on one pool of threads (core/thread_pool.h). Small work stays on the calling thread; results never depend
 // on the number of threads, because kernels split reductions by fixed blocks.
 //
 // Long loops can be stopped: a thread takes its piece in slices, and between slices that took long enough the calling

@@ -1,6 +1,7 @@
-// Tensors whose bytes do not exist yet. The storage of such a tensor has a size, a device, a version and holders like
-// any other; instead of bytes it has a recipe, which can make them, and `data` is kNowhere, an address that no process
-// maps: a read of memory there without materialize_bytes() faults at once and never gives a wrong number.
+// Defines deferred tensors, whose bytes do not exist yet. The storage of such a tensor has a size, a device, a version
+// and holders like any other. In place of bytes it has a recipe, which can compute them, and `data` is kNowhere, an
+// address that no process maps: a read of memory there without materialize_bytes() faults at once and never gives a
+// wrong number.
 //   - Strides, sizes, offsets and flags of the tensors are true. They carry kDeferred, and the addresses in them are
 //     kNowhere plus an offset. The storage lists them (Waiting), so that all are put right in the moment in which it
 //     gets its bytes.

@@ -1,4 +1,4 @@
-// Tells whether an op that ends by an exception has written anything.
+// Determines whether an op that ends by an exception has written anything.
 //
 // Ops check their arguments before kernels write. So an Error that was thrown outside of kernels is a refusal, and one
 // that leaves a kernel may have come halfway; a kernel that refuses before it writes says so (throw_refusal()). What

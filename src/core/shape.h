@@ -1,4 +1,4 @@
-// Shapes and strides: a small inline vector, a non-owning list, and pure functions over them.
+// Defines shapes and strides: a small inline vector, a non-owning list, and pure functions over them.
 #pragma once
 
 #include <algorithm>

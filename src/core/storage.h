@@ -1,4 +1,4 @@
-// Storage: bytes, who gives them back, and the version counter that all views of them share.
+// Defines storages: bytes, the function that frees them, and the version counter that all views of them share.
 #pragma once
 
 #include <cstddef>

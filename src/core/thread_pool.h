@@ -1,4 +1,4 @@
-// The threads that help a calling thread with the pieces of a loop (core/parallel.h is what kernels use).
+// Declares the threads that help a calling thread with the pieces of a loop (core/parallel.h is what kernels use).
 //
 //   caller:  opens a job -> takes pieces ------------> none left -> waits for those that others have -> closes it
 //   worker:  waits -------> takes pieces of open jobs -> none left -> waits

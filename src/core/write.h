@@ -1,6 +1,6 @@
-// One way to write. Whatever puts elements into a tensor that somebody else can hold does so while a WriteScope of that
-// tensor lives: results of in-place and out= forms, assignments, steps of optimizers and scalers, running statistics,
-// collectives, copies from other libraries and into storages. The scope
+// Provides the one way to write. Code that puts elements into a tensor that somebody else can hold does so while a
+// WriteScope of that tensor lives: results of in-place and out= forms, assignments, steps of optimizers and scalers,
+// running statistics, collectives, copies from other libraries and into storages. The scope
 //   - refuses what must not be written: read-only memory, elements that share a place, tensors of inference mode
 //     outside of it. What autograd forbids is its own (check_writable() in autograd/inplace.h);
 //   - gives a deferred tensor its bytes, and runs the recipes that have yet to read what is overwritten;

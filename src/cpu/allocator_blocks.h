@@ -1,5 +1,5 @@
-// Blocks of the CPU allocator (policy: allocator.cpp), and the lists in which free ones are found: by size, and by the
-// time of their release.
+// Defines blocks of the CPU allocator (policy: allocator.cpp), and the lists in which free ones are found: by size, and
+// by the time of their release.
 #pragma once
 
 #include <algorithm>

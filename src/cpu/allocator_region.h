@@ -1,4 +1,4 @@
-// The two address ranges of the CPU allocator, and what its policy (allocator.cpp) remembers of them.
+// Defines the two address ranges of the CPU allocator, and what its policy (allocator.cpp) remembers of them.
 #pragma once
 
 #include <mutex>

@@ -1,5 +1,5 @@
-// Plans of Fourier transforms, and what an instruction-set level has to offer for them. src/cpu/fft.cpp opens with the
-// policy; the levels' part is src/cpu/isa/fft.cpp.
+// Defines plans of Fourier transforms, and what an instruction-set level provides for them. src/cpu/fft.cpp opens with
+// the policy; the levels' part is src/cpu/isa/fft.cpp.
 #pragma once
 
 #include <cstdint>

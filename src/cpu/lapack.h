@@ -1,4 +1,4 @@
-// How LAPACK routines are called on batches of column-major matrices.
+// Calls LAPACK routines on batches of column-major matrices.
 #pragma once
 
 #include <limits>

@@ -1,4 +1,5 @@
-// The loop that every element-wise op is made of: contiguous inputs, contiguous output, one plain scalar function.
+// Defines the loop of which every element-wise op is made: contiguous inputs, contiguous output, one plain scalar
+// function.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The scalar functions of ops/elementwise.yaml that math.h and complex.h do not hold already.
+// Defines the scalar functions of ops/elementwise.yaml that are not in math.h and complex.h.
 //
 // T is the compute type: float, double, Complex<float>, Complex<double>, an integer type or bool. Integer
 // arithmetic wraps around. Where two values are possible both are computed and one is picked, so that the

@@ -1,4 +1,4 @@
-// Elementary functions of one real number, for every kernel of the library.
+// Computes elementary functions of one real number, for every kernel of the library.
 //
 // All of `src/kernels` is plain scalar code that includes nothing, so that the host compiler and NVRTC read
 // the same text. This file is the only one that knows which of the two is reading. The functions that

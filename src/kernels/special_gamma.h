@@ -1,4 +1,4 @@
-// The gamma function's family. Computed in double.
+// Computes the gamma function's family, in double.
 #pragma once
 
 #include "math.h"

@@ -1,4 +1,4 @@
-// Who watches ops.
+// Defines observers of ops.
 //   - An op is seen where its kernel is about to run: below autocast, vmap and autograd, whoever called it. A composite
 //     is seen where Python calls it, around the ops that it is made of.
 //   - Observers see calls and change nothing. What `host.dispatch` does (the Python layer installs it for

@@ -1,4 +1,4 @@
-// Copies in the form that a kernel asks for, made where the tensor is. On meta they have the shape alone; an undefined
+// Makes copies in the form that a kernel needs, where the tensor is. On meta they have the shape alone; an undefined
 // tensor stays undefined.
 #pragma once
 

@@ -1,4 +1,4 @@
-// Kernels that count: histograms, and the distinct elements of tensors. Tensors are contiguous.
+// Declares kernels that count: histograms, and the distinct elements of tensors. Tensors are contiguous.
 #pragma once
 
 #include "ops/kernel_table.h"

@@ -1,5 +1,5 @@
-// The iterator plan: operands of an element-wise op promoted, broadcast, ordered and with dimensions collapsed.
-// A backend runs the plan; the plan owns nothing but shapes.
+// Defines the plan: operands of an element-wise op promoted, broadcast, ordered and with dimensions collapsed. A
+// backend runs the plan; the plan owns nothing but shapes.
 #pragma once
 
 #include <array>

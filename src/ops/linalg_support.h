@@ -1,4 +1,4 @@
-// Checks and memory layouts that the ops of linear algebra share.
+// Declares checks and memory layouts that the ops of linear algebra share.
 #pragma once
 
 #include "ops/kernel_table.h"

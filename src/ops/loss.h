@@ -1,5 +1,5 @@
-// Kernels of the losses over classes. Tensors are contiguous: scores (N, C, S), classes (N, S) as int64; weights and
-// sums have the compute dtype and may be undefined where that is said.
+// Declares kernels of the losses over classes. Tensors are contiguous: scores (N, C, S), classes (N, S) as int64;
+// weights and sums have the compute dtype and may be undefined where that is said.
 #pragma once
 
 #include "ops/kernel_table.h"

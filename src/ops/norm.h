@@ -1,4 +1,4 @@
-// Kernels of the normalizations. Tensors are contiguous; statistics, weight and bias have the compute dtype.
+// Declares kernels of the normalizations. Tensors are contiguous; statistics, weight and bias have the compute dtype.
 #pragma once
 
 #include <vector>

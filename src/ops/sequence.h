@@ -1,6 +1,6 @@
-// Tensors whose elements are a formula of their place: arithmetic progressions are written where they belong, others
-// are computed on the host, in double precision, complex double precision or as exact integers, then converted and
-// copied there.
+// Makes tensors whose elements are a formula of their place. Arithmetic progressions are written where they belong;
+// others are computed on the host, in double precision, complex double precision or as exact integers, then converted
+// and copied there.
 #pragma once
 
 #include <algorithm>
