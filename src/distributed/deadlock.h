@@ -1,4 +1,4 @@
-// Ranks that wait for each other in different groups: each has called first what the other calls second, so that no
+// Finds ranks that wait for each other in different groups. Each has called first what the other calls second, so no
 // deadline is needed to know that nothing will come.
 //
 // Who waits for longer than 0.3 s (more with more than 16 ranks), and is in several groups, writes into the store what

@@ -1,4 +1,4 @@
-// Gradients of several processes, averaged while the backward pass runs.
+// Averages gradients of several processes while the backward pass runs.
 //
 // Policy
 //   - Parameters are put into buckets in the order in which their gradients are expected; who fills the buckets is

@@ -1,4 +1,4 @@
-// A store: keys and values that processes share, by which they find each other.
+// Defines stores: keys and values that processes share, by which they find each other.
 //
 // Every call is a Request, which a StoreTable answers from what it holds or says for which key it has
 // to wait. The kinds of stores differ in how a request gets to the table: HashStore has one in this process, TCPStore

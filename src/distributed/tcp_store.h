@@ -1,4 +1,4 @@
-// TCPStore: a server in one process, which the others reach over TCP.
+// Implements TCPStore: a server in one process, which the others reach over TCP.
 //
 // Protocol, version 1. A client opens with kMagic, its version and a token; the server answers with kMagic, its
 // version, and Done or why it refuses. Then requests and replies follow each other, each after its length in 32 bits;

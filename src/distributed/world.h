@@ -1,5 +1,5 @@
-// The processes that work together: their engine, the groups among them, and the thread that looks after what is
-// under way.
+// Manages the processes that work together: their engine, the groups among them, and the thread that looks after what
+// is under way.
 //
 // Operations of a group run one after another; groups, and messages between two ranks, are independent of each other.
 // A collective has two steps. First the ranks agree: they reduce the fingerprint of what each has called, by the same

@@ -1,4 +1,4 @@
-// What the parts of cuSOLVER's stand-in share: handles, checks of arguments, and LAPACK.
+// Declares what the parts of cuSOLVER's stand-in share: handles, checks of arguments, and LAPACK.
 //
 // A stand-in checks what it is given, and computes by LAPACK's routines of the OpenBLAS that lies beside this library.
 // What cuSOLVER leaves open is spoilt: workspaces, the pivots of matrices with NaN. Where it may not end (spectra of

@@ -1,4 +1,4 @@
-// Streams, events and memory of the emulated device.
+// Implements streams, events and memory of the emulated device.
 //
 // FACULA_EMULATED_MODE says when queued work runs: `async`, on a thread of each stream (FACULA_EMULATED_JITTER:
 // with random waits of up to so many microseconds); `eager`, at the call; `lazy`, not before the host waits for it,

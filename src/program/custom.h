@@ -1,7 +1,7 @@
-// Operators that programs in C++ bring, beside those of the schema: a name, a schema in PyTorch's notation, and kernels
-// by what they are for. Libraries register them when they are loaded (torch/library.h). An operator with a schema has a
-// row like those of the boxed table, under "namespace::name.overload", so whoever knows ops by name calls it alike.
-// What a call runs, in this order:
+// Registers operators that programs in C++ bring, beside those of the schema: a name, a schema in PyTorch's notation,
+// and kernels by what they are for. Libraries register them when they are loaded (torch/library.h). An operator with a
+// schema has a row like those of the boxed table, under "namespace::name.overload", so code that knows ops by name
+// calls it alike. What a call runs, in this order:
 //   - a kernel for autograd, unless the thread is below it (BelowAutograd);
 //   - the kernel for the device of the first tensors, or the one for all of them. What it computes is not recorded: its
 //     results have no derivative, and say so where backward meets them;

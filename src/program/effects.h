@@ -1,5 +1,5 @@
-// What nodes do besides giving results, and to whose memory: the one analysis that passes use. It says what may be,
-// from what the rows of the table state, whatever a run is given.
+// Determines what nodes do besides giving results, and to whose memory. It is the one analysis that passes use. It says
+// what may be, from what the rows of the table state, whatever a run receives.
 //   - A write reaches what is written, and whatever that may be a view of, back to where the memory was made. A result
 //     of the schema's ops shows memory of their first tensor or of one that they write to, if any.
 //   - Tensors that the program holds may lie on one memory: what writes to one writes to all.

@@ -1,4 +1,4 @@
-// A program: ops in the order in which they ran, as data. It holds no addresses and no Python.
+// Defines a program: ops in the order in which they ran, as data. It holds no addresses and no Python.
 //   - Values are numbered; each is an input or made by one node, before its uses. A node that writes into a tensor
 //     gives that tensor as its result, and later uses name the result: so order is also visible in the data.
 //   - Views, writes and draws of random numbers stand as they were; a run repeats them, on the same generators.

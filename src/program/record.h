@@ -1,5 +1,6 @@
-// The recorder: makes a program from ops as they run. Whoever sees an op (the bindings, where Python calls it, before
-// composites open up) reports what it was given and what it gave; the recorder finds out which tensors these are.
+// Implements the recorder, which makes a program from ops as they run. Whoever sees an op (the bindings, where Python
+// calls it, before composites open up) reports its arguments and results; the recorder finds out which tensors these
+// are.
 //   - A tensor is known by identity, from when it is an input or made inside; after know_memory() also by the elements
 //     that it shows. The recorder holds every tensor that it knows, so that none comes back at another's address.
 //   - A tensor that is neither was made before: a constant. It is stored as it is when `keep` says so (what a module

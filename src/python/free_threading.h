@@ -1,6 +1,6 @@
-// What threads need that run Python at the same time. On the usual Python one thread at a time has the interpreter's
-// lock, and all of this is empty; on a free-threaded one (Py_GIL_DISABLED) `attached` takes the lock's place, which
-// only says that a thread may be stopped nowhere but where it calls Python.
+// Declares what threads need that run Python at the same time. On the usual Python one thread at a time has the
+// interpreter's lock, and all of this is empty. On a free-threaded one (Py_GIL_DISABLED) `attached` takes the lock's
+// place, which only says that a thread may be stopped nowhere but where it calls Python.
 //
 // Policy.
 //   - A thread that is attached waits for nobody who may call Python meanwhile: who stops all threads (the garbage

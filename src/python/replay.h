@@ -1,4 +1,4 @@
-// Replay: a call of a compiled function made without Python's interpreter.
+// Replays a call of a compiled function without Python's interpreter.
 //
 // facula/compiler/_replay/trusted.py reads the source of small functions and writes down what a call does: a flat
 // list of steps, each of which is what the interpreter would do (a call of a function of the core, an operator, an

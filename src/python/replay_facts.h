@@ -1,4 +1,4 @@
-// What a program of steps (python/replay.h) has read of the world, and whether it is still so.
+// Holds the facts that a program of steps (python/replay.h) relies on, and checks whether they still hold.
 //
 // A dictionary or a class that nobody has touched since is known by its version, which CPython counts; after a change
 // the entries that were read are compared. A value that is only handed to functions, never decided by, may be exchanged

@@ -1,4 +1,4 @@
-// What a compiled function does with a call, and how it finds out what is faster.
+// Decides what a compiled function does with a call, and finds out what is faster.
 //
 //   Look    the call runs eagerly, and its ops are noted. Nothing to put off: Pass.
 //   Learn   two calls are followed; what nobody asks for is found out.

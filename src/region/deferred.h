@@ -1,5 +1,5 @@
 // Defers everything that can wait, for tests: an oracle for the deferrals to memory (core/recipe.h) that needs no plan.
-// With FACULA_DEFER=all every op on the CPU that only computes new tensors gives tensors without bytes, whose recipe is
+// With FACULA_DEFER=all every op on the CPU that only computes new tensors returns deferred tensors, whose recipe is
 // the op and the arguments it was called with; with a number for a seed, one in two does so. Programs must not see it.
 //
 // What waits: calls of the function form of an op whose row (program/boxed.h) says that it draws nothing, writes to

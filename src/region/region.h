@@ -1,4 +1,4 @@
-// Regions: the time in which a compiled function runs on a thread.
+// Defines regions: the time in which a compiled function runs on a thread.
 //   - The first call runs eagerly; its ops are noted. In later calls, an op whose place in the recording says so is put
 //     off: it becomes a step of an Instance (region/instance.h), and its result a tensor without bytes.
 //   - An op is put off with the operands it is called with, so nothing can be stale, and errors are raised where they

@@ -1,4 +1,4 @@
-// Stretches: what a compiled function with a backend of its own (torch.compile(f, backend=g)) puts off.
+// Defines stretches: what a compiled function with a backend of its own (torch.compile(f, backend=g)) defers.
 //   - Between two demands of the program every op that only computes waits, with the operands it was called with. What
 //     waits is one recipe (core/recipe.h). When somebody needs one of its results, the stretch ends: code that the
 //     backend has made of it computes everything that is alive.
