@@ -1,4 +1,4 @@
-// Autocast. Inside a region, an op with an `autocast:` key gets its floating tensors in another dtype:
+// Implements autocast. Inside a region, an op with an `autocast:` key receives its floating tensors in another dtype:
 //   lower      in the dtype of the region, bfloat16 or float16
 //   float32    in float32
 //   promote    in the widest dtype among them
