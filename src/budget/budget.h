@@ -1,5 +1,6 @@
-// A memory budget: a bound on the bytes of a device, which its allocator keeps (core/budget_hooks.h). When a request
-// would pass it, bytes that only autograd holds go, and are made again when a backward pass wants them.
+// Declares the memory budget: a bound on the bytes of a device, which its allocator respects (core/budget_hooks.h). If
+// a request would exceed it, bytes that only autograd holds are evicted, and computed again when a backward pass needs
+// them.
 //
 //   cell.h    what stands for saved bytes          choose.h  which of them go
 //   record.h  how they were made                   repeat.h  how they are made again

@@ -1,4 +1,5 @@
-// Cells: bytes that autograd saved, with what made them, so that a memory budget can let go of them.
+// Defines cells: bytes that autograd saved, together with the steps that computed them, so that a memory budget can
+// evict them.
 //
 //   - A *cell* stands for the bytes of a storage between two writes. It knows the *step* that led to them: the call
 //     that made the storage, or one that wrote to it in place. Steps know cells, or tensors, that they read; nodes know

@@ -1,4 +1,5 @@
-// What steps read changes: who writes says so before (kReadAgain), as does who changes a setting that ops look at.
+// Handles changes of what steps read. Whoever writes says so before (kReadAgain), as does whoever changes a setting
+// that ops read.
 //   - Where nothing that is gone needs a step, it is not repeated any more, and lets go of what it read: the bytes that
 //     it made stay, as they would without a budget.
 //   - Else, or where it is little, the step gets a copy of what it read.

@@ -1,4 +1,5 @@
-// Which bytes go: the cheapest to make again for their size and the time since they were used.
+// Chooses which bytes are evicted: those that are cheapest to compute again for their size and the time since they were
+// used.
 //
 //   cost of a cell = (time of its steps + time of the steps that are missing around it) / (bytes x time since last use)
 //

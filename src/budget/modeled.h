@@ -1,5 +1,5 @@
-// What stands for measured times where a program requests deterministic algorithms: costs follow from sizes, and the
-// time since a use from the number of uses, so that the same bytes go in every run.
+// Replaces measured times if a program requests deterministic algorithms. Costs then follow from sizes, and the time
+// since a use from the number of uses, so that the same bytes are evicted in every run.
 #pragma once
 
 #include "budget/cell.h"

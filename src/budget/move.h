@@ -1,6 +1,6 @@
-// Bytes that take longer to make again than to bring back lie in a file meanwhile. It has no name, so that nothing is
-// left of it however the process ends. It is read and written past the system's page cache where the file system can do
-// that (direct I/O): cached pages would be the very memory that is wanted.
+// Moves bytes to a file if they take longer to compute again than to read back. The file has no name, so that nothing
+// is left of it however the process ends. It is read and written past the system's page cache where the file system can
+// do that (direct I/O): cached pages would be the very memory that is needed.
 //
 // One thread writes, in the order of the calls; who wants bytes back reads them itself. A place is the smallest gap
 // between those that are in use, else the file's end. Nothing here runs ops, asks an allocator or takes the

@@ -1,6 +1,6 @@
-// Bytes of cells that lie elsewhere, too: those of the CPU in a file (move.h), those of CUDA devices in the host's
-// memory (core/move_hooks.h). What a cell stands for never changes, so what was written once is true as long as the
-// cell lives: its bytes can go again without being written again.
+// Tracks copies of the bytes of cells in other places: those of the CPU in a file (move.h), those of CUDA devices in
+// the host's memory (core/move_hooks.h). What a cell stands for never changes, so a copy stays true as long as the cell
+// lives: its bytes can be evicted again without being written again.
 //
 //   - A move begins with the lock and is waited for without it. Meanwhile the storage is held, so that nobody lets go
 //     of it. Who got hold of the bytes meanwhile could have changed them: then the move was in vain, and they stay.

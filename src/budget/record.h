@@ -1,4 +1,4 @@
-// Records, while a budget is on, the calls that make and write to memory of cells.
+// Records, under a budget, the calls that compute and write memory of cells.
 //
 // What is recorded is what autograd could want again: calls of this thread while gradients are recorded, as they reach
 // kernels (below autocast, vmap and autograd). A call is a step where at least one fresh result has kSmallest bytes or

@@ -1,4 +1,4 @@
-// Makes bytes that are gone again: the steps that are missing run, in order, each once. What lies elsewhere is read.
+// Computes evicted bytes again: the missing steps run in order, each once. Bytes that lie elsewhere are read.
 //
 //   - What is needed is listed first, with what each step reads; bytes that are here are held meanwhile. What is made
 //     on the way is dropped after its last use, or stays where saved values want it, free to go again.

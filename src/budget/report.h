@@ -1,4 +1,4 @@
-// What a memory budget did, for the user: sums by op and line, the last events, memory over time.
+// Reports to the user what a memory budget did: sums by op and line, the last events, memory over time.
 //   - One report per device; every note takes its lock for a few instructions, and no other lock.
 //   - Sums only grow: who wants those of a stretch subtracts what they were at its begin. What cannot be subtracted
 //     (the highest, the smallest budget that would do) is stored by watches, one for each stretch.
