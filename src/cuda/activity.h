@@ -1,4 +1,4 @@
-// What devices do while a profile runs.
+// Records what devices do while a profile runs.
 //   - Where CUPTI is there, it reports every kernel, copy and fill, and which call of the driver queued it. Around the
 //     work that a kernel of a table queues stands a number (external correlation), by which the records find the op.
 //   - Where it is not, or another profiler holds it: a pair of events around that work. One entry then stands for all

@@ -1,4 +1,4 @@
-// The caching allocator (section 5.3 of the PyTorch paper, with its rules).
+// Declares the caching allocator (section 5.3 of the PyTorch paper, with its rules).
 //
 // Sizes are rounded up to 512 bytes. Blocks of up to 1 MiB are cut from segments of 2 MiB, larger ones of less than
 // 10 MiB from segments of 20 MiB; still larger ones get a segment of their own, a multiple of 2 MiB. A block

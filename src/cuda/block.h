@@ -1,4 +1,4 @@
-// Blocks of a device's memory, and the pools that hold those which are free. The policy is in allocator.h.
+// Defines blocks of a device's memory, and the pools that hold those which are free. The policy is in allocator.h.
 //
 // A block is in one state at any time:
 //

@@ -1,4 +1,4 @@
-// All blocks of a device: how they are found, cut, merged, and put into the lists of their pools (block.h).
+// Holds all blocks of a device: how they are found, cut, merged, and put into the lists of their pools (block.h).
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// The caching allocator of one device. The policy is in allocator.h; blocks and their states are in block.h.
+// Declares the caching allocator of one device. The policy is in allocator.h; blocks and their states are in block.h.
 #pragma once
 
 #include <atomic>

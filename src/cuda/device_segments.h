@@ -1,6 +1,6 @@
-// The memory that the driver gives a device's allocator: segments of fixed size or expandable ones, within the limit
-// and the memory budget; and how it goes back. The policy is in allocator.h. The user holds the allocator's lock, and
-// has made the device current.
+// Manages the memory that the driver gives a device's allocator: segments of fixed size or expandable ones, within the
+// limit and the memory budget; and how it goes back. The policy is in allocator.h. The caller holds the allocator's
+// lock, and has made the device current.
 #pragma once
 
 #include <algorithm>

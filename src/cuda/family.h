@@ -1,5 +1,5 @@
-// Families: kernels around one loop that differ in template arguments, of which a program that uses one is likely to
-// use others soon.
+// Compiles families: kernels around one loop that differ in template arguments. A program that uses one of them is
+// likely to use others soon.
 //
 // Policy: a call compiles the one kernel that it needs. Its relatives are compiled behind it, in the background, as one
 // program, which takes a fraction of the time for each, into the disk cache, where the next one that is requested is

@@ -1,4 +1,4 @@
-// Pinned memory of the host, cached.
+// Caches pinned memory of the host.
 //
 // The driver takes long to make such memory, and gives it back only when nothing is queued any more; so blocks are
 // powers of two of bytes and are cached. A block that copies between host and device use is noted with their streams:

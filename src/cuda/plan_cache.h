@@ -1,4 +1,4 @@
-// What libraries make for calls of one form (plans, layouts, or that they have none), cached for all threads.
+// Caches for all threads what libraries make for calls of one form (plans, layouts, or that they have none).
 //
 //   - A key is a struct of 64-bit members only, which is hashed and compared by its words.
 //   - A thread looks into a table of the plans that it used last before it looks into the map that all share, whose
