@@ -1,4 +1,4 @@
-"""Architecture optimization: quantization (`ao.quantization`) and the layers it makes (`ao.nn`); loaded on first use."""
+"""Architecture optimization: quantisation (`ao.quantization`) and the layers it makes (`ao.nn`); loaded on first use."""
 
 from __future__ import annotations
 

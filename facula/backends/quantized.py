@@ -1,4 +1,4 @@
-"""Quantized kernels: one set, under the names of PyTorch's engines, which differ in how prepared networks are configured."""
+"""Quantised kernels: one set, under the names of PyTorch's engines, which differ in how prepared networks are configured."""
 
 from __future__ import annotations
 

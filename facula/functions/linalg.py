@@ -1,4 +1,4 @@
-"""Approximate factorizations of low rank, `lu` in its old form, and norms under old names."""
+"""Approximate factorisations of low rank, `lu` in its old form, and norms under old names."""
 
 from __future__ import annotations
 

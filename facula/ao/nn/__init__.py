@@ -1,4 +1,4 @@
-"""Layers for quantized networks: fused ones, ones that imitate rounding while they are trained, and quantized ones."""
+"""Layers for quantised networks: fused ones, ones that imitate rounding while they are trained, and quantised ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Quantization of models, layer by layer: after training, while training, or of weights only.
+"""Quantisation of models, layer by layer: after training, while training, or of weights only.
 
 Example::
 

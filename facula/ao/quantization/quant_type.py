@@ -1,4 +1,4 @@
-"""The kinds of quantization."""
+"""The kinds of quantisation."""
 
 import enum
 

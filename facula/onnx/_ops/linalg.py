@@ -1,4 +1,4 @@
-"""Factorizations and what is computed with them: ONNX has none, so they are loops over the columns of (batches of) matrices."""
+"""Factorisations and what is computed with them: ONNX has none, so they are loops over the columns of (batches of) matrices."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Activations on quantized tensors."""
+"""Activations on quantised tensors."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class ReLU6(nn.ReLU):
 
     @staticmethod
     def from_float(mod: Module, use_precomputed_fake_quant: bool = False) -> ReLU6:
-        """Return the quantized form of nn.ReLU6; `convert` calls it.
+        """Return the quantised form of nn.ReLU6; `convert` calls it.
 
         Args:
             mod: the module; it needs no observer.
@@ -65,7 +65,7 @@ class Hardswish(_Levels, nn.Hardswish):
         scale, zero_point: of the outputs.
         device, dtype: accepted, and without effect.
 
-    Errors: RuntimeError, at a call, for an input that is not quantized.
+    Errors: RuntimeError, at a call, for an input that is not quantised.
 
     >>> x = torch.quantize_per_tensor(torch.tensor([-1.0, 0.0, 2.0]), 1.0, 1, torch.quint8)
     >>> torch.ao.nn.quantized.Hardswish(0.5, 0)(x).dequantize()
@@ -78,7 +78,7 @@ class Hardswish(_Levels, nn.Hardswish):
 
     @staticmethod
     def from_float(mod: Module, use_precomputed_fake_quant: bool = False) -> Hardswish:
-        """Return the quantized form of an observed nn.Hardswish; `convert` calls it.
+        """Return the quantised form of an observed nn.Hardswish; `convert` calls it.
 
         Args:
             mod: the module, whose observer has seen its outputs.
@@ -102,7 +102,7 @@ class ELU(_Levels, nn.ELU):
         scale, zero_point: of the outputs.
         alpha: of the formula.
 
-    Errors: RuntimeError, at a call, for an input that is not quantized.
+    Errors: RuntimeError, at a call, for an input that is not quantised.
 
     >>> x = torch.quantize_per_tensor(torch.tensor([-1.0, 0.0, 2.0]), 1.0, 1, torch.quint8)
     >>> torch.ao.nn.quantized.ELU(0.5, 2)(x).dequantize()
@@ -115,7 +115,7 @@ class ELU(_Levels, nn.ELU):
 
     @staticmethod
     def from_float(mod: Module, use_precomputed_fake_quant: bool = False) -> ELU:
-        """Return the quantized form of an observed nn.ELU; `convert` calls it.
+        """Return the quantised form of an observed nn.ELU; `convert` calls it.
 
         Args:
             mod: the module, whose observer has seen its outputs.
@@ -140,7 +140,7 @@ class LeakyReLU(_Levels, nn.LeakyReLU):
         negative_slope: of the formula.
         inplace, device, dtype: accepted, and without effect.
 
-    Errors: RuntimeError, at a call, for an input that is not quantized.
+    Errors: RuntimeError, at a call, for an input that is not quantised.
 
     >>> x = torch.quantize_per_tensor(torch.tensor([-1.0, 0.0, 2.0]), 1.0, 1, torch.quint8)
     >>> torch.ao.nn.quantized.LeakyReLU(0.5, 1, negative_slope=0.5)(x).dequantize()
@@ -154,7 +154,7 @@ class LeakyReLU(_Levels, nn.LeakyReLU):
 
     @classmethod
     def from_float(cls, mod: Module, use_precomputed_fake_quant: bool = False) -> Self:
-        """Return the quantized form of an observed nn.LeakyReLU; `convert` calls it.
+        """Return the quantised form of an observed nn.LeakyReLU; `convert` calls it.
 
         Args:
             mod: the module, whose observer has seen its outputs.
@@ -177,7 +177,7 @@ class Sigmoid(nn.Sigmoid):
     Args:
         output_scale, output_zero_point: of the outputs.
 
-    Errors: RuntimeError, at a call, for an input that is not quantized.
+    Errors: RuntimeError, at a call, for an input that is not quantised.
 
     >>> x = torch.quantize_per_tensor(torch.tensor([-1.0, 0.0, 2.0]), 1.0, 1, torch.quint8)
     >>> torch.ao.nn.quantized.Sigmoid(0.25, 0)(x).dequantize()
@@ -192,12 +192,12 @@ class Sigmoid(nn.Sigmoid):
         self.output_scale, self.output_zero_point = output_scale, output_zero_point
 
     def forward(self, input: Tensor) -> Tensor:
-        """Return the outputs of a quantized input."""
+        """Return the outputs of a quantised input."""
         return requantized(facula.sigmoid, input, self.output_scale, self.output_zero_point)
 
     @classmethod
     def from_float(cls, mod: Module, use_precomputed_fake_quant: bool = False) -> Self:
-        """Return the quantized form of an observed nn.Sigmoid; `convert` calls it.
+        """Return the quantised form of an observed nn.Sigmoid; `convert` calls it.
 
         Args:
             mod: the module, whose observer has seen its outputs.
@@ -221,7 +221,7 @@ class Softmax(_Levels, nn.Softmax):
         dim: the dimension; default: the last.
         scale, zero_point: of the outputs.
 
-    Errors: RuntimeError, at a call, for an input that is not quantized.
+    Errors: RuntimeError, at a call, for an input that is not quantised.
 
     >>> x = torch.quantize_per_tensor(torch.tensor([-1.0, 0.0, 2.0]), 1.0, 1, torch.quint8)
     >>> torch.ao.nn.quantized.Softmax(0, 1 / 256)(x).dequantize()
@@ -237,7 +237,7 @@ class Softmax(_Levels, nn.Softmax):
 
     @staticmethod
     def from_float(mod: Module, use_precomputed_fake_quant: bool = False) -> Softmax:
-        """Return the quantized form of an observed nn.Softmax; `convert` calls it.
+        """Return the quantised form of an observed nn.Softmax; `convert` calls it.
 
         Args:
             mod: the module, whose observer has seen its outputs.
@@ -255,13 +255,13 @@ class Softmax(_Levels, nn.Softmax):
 
 
 class PReLU(nn.Module):
-    """``x`` where it is positive, else ``weight * x``, with a quantized weight and outputs on levels of their own.
+    """``x`` where it is positive, else ``weight * x``, with a quantised weight and outputs on levels of their own.
 
     Args:
         output_scale, output_zero_point: of the outputs.
         num_parameters: number of slopes, 1 or that of channels.
 
-    Errors: RuntimeError, at a call, for an input that is not quantized.
+    Errors: RuntimeError, at a call, for an input that is not quantised.
 
     >>> x = torch.quantize_per_tensor(torch.tensor([[-4.0, 2.0]]), 1.0, 4, torch.quint8)
     >>> layer = torch.ao.nn.quantized.PReLU(0.5, 4)
@@ -282,15 +282,15 @@ class PReLU(nn.Module):
         self.set_weight(facula.quantize_per_tensor(facula.full((num_parameters,), 0.25), 0.01, 0, facula.quint8))
 
     def set_weight(self, w: Any) -> None:
-        """Put quantized slopes.
+        """Put quantised slopes.
 
         Args:
-            w: a quantized tensor of num_parameters elements.
+            w: a quantised tensor of num_parameters elements.
         """
         self.weight = w
 
     def forward(self, input: Tensor) -> Any:
-        """Return the outputs of a quantized input."""
+        """Return the outputs of a quantised input."""
         return requantized(lambda x: F.prelu(x, self.weight.dequantize()), input, self.scale, self.zero_point)
 
     def _get_name(self):
@@ -298,7 +298,7 @@ class PReLU(nn.Module):
 
     @classmethod
     def from_float(cls, mod: Module, use_precomputed_fake_quant: bool = False) -> Self:
-        """Return the quantized form of an observed nn.PReLU with a qconfig; `convert` calls it.
+        """Return the quantised form of an observed nn.PReLU with a qconfig; `convert` calls it.
 
         Args:
             mod: the module, whose observer has seen its outputs; its qconfig observes the weight.

@@ -1,4 +1,4 @@
-"""Linear layers with what follows them on quantized tensors."""
+"""Linear layers with what follows them on quantised tensors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["LinearLeakyReLU", "LinearReLU", "LinearTanh"]
 
 
 class LinearReLU(Fused, nnq.Linear):
-    """A linear layer and a ReLU on quantized inputs.
+    """A linear layer and a ReLU on quantised inputs.
 
     Args:
         in_features, out_features, bias, dtype: as for `nn.quantized.Linear`.
@@ -45,13 +45,13 @@ class _LinearThen(Fused, nnq.Linear):
         raise NotImplementedError(f"{type(self).__name__}: a layer says which function follows, got shape {tuple(x.shape)}")
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return the quantized outputs of quantized inputs."""
+        """Return the quantised outputs of quantised inputs."""
         floats = self._then(F.linear(x.dequantize(), self.weight().dequantize(), self.bias()))
         return facula.quantize_per_tensor(floats, self.scale, self.zero_point, x.dtype)
 
 
 class LinearLeakyReLU(_LinearThen):
-    """A linear layer and a leaky ReLU on quantized inputs; only the results of the function are rounded.
+    """A linear layer and a leaky ReLU on quantised inputs; only the results of the function are rounded.
 
     Args:
         in_features, out_features, bias, dtype: as for `nn.quantized.Linear`.
@@ -77,7 +77,7 @@ class LinearLeakyReLU(_LinearThen):
 
     @classmethod
     def from_float(cls, mod: Module, use_precomputed_fake_quant: bool = False) -> LinearLeakyReLU:
-        """Return the quantized form of a container that has been observed.
+        """Return the quantised form of a container that has been observed.
 
         Args:
             mod: the container.
@@ -89,7 +89,7 @@ class LinearLeakyReLU(_LinearThen):
 
 
 class LinearTanh(_LinearThen):
-    """A linear layer and a hyperbolic tangent on quantized inputs; only the results of the function are rounded.
+    """A linear layer and a hyperbolic tangent on quantised inputs; only the results of the function are rounded.
 
     Args:
         in_features, out_features, bias, dtype: as for `nn.quantized.Linear`.
