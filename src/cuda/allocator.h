@@ -7,8 +7,10 @@
 // place where it was released. Best fit; a block is split where what is left is worth keeping, and joined with free
 // neighbors. Memory is requested from the driver when no block fits, and gets segments back only when it has no more,
 // or when a program says empty_cache(): so later iterations of a training loop make no calls of the driver's memory
-// functions. A small block that is released stays as it is for the next request of its size, and is joined with its
-// neighbors only before more memory is taken or the blocks are looked at: so the ops of a loop find theirs at once.
+// functions. Segments that are in use in part cannot go back, so at last a stream is given a free block of another
+// one, whose work is waited for. A small block that is released stays as it is for the next request of its size, and is
+// joined with its neighbors only before more memory is taken or the blocks are looked at: so the ops of a loop find
+// theirs at once.
 // With expandable segments (allocator_settings.h) a stream has one segment of each kind, which grows.
 //
 // Under a memory budget, which bounds what is reserved, segments are expandable ones of small granules, so that holes

@@ -79,6 +79,9 @@ class CompiledCalls {
     bool missed = false;  // no recording knew its way, or steps did not fit it
   };
   void end(const Way& way, const Outcome& outcome);
+  /// Whether the call took less than kTiny. If not, the next one is timed too, since something else may have interrupted
+  /// this one; no steps are requested after kLong such calls.
+  bool is_tiny(int64_t nanoseconds);
   /// Steps were found, or not, when they were requested.
   void prepared(bool found);
   /// A call by steps that did not fit the world any more; whether others are worth asking for.
@@ -90,7 +93,7 @@ class CompiledCalls {
 
  private:
   static constexpr int kLearned = 2, kTried = 8, kTrusted = 1000, kLooks = 64, kMostMisses = 16;  // of 20 calls
-  static constexpr int kStable = 500, kReplaced = 8;
+  static constexpr int kStable = 500, kReplaced = 8, kLong = 8;
   void become(CompileState next);
   bool is_worth_following() const;
   std::optional<bool> judged_by_bytes() const;
@@ -109,6 +112,7 @@ class CompiledCalls {
   bool replayed_ = false;         // steps were requested
   bool tries_steps_ = false;      // the trial is of them
   int replaced_ = 0;
+  int long_ = 0;             // calls that took too long for steps
   int64_t prepared_at_ = 0;  // calls
   int looks_ = 0;
   uint32_t missed_ = 0;  // a bit for each of the last calls that followed
