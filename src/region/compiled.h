@@ -78,8 +78,8 @@ class CompiledCalls {
     bool missed = false;  // no recording knew its way, or steps did not fit it
   };
   void end(const Way& way, const Outcome& outcome);
-  /// Whether the call took less than kTiny. If not, the next one is timed too, since something else may have interrupted
-  /// this one; no steps are requested after kLong such calls.
+  /// Whether the call took less than kTiny. If not, the next one is timed too, since something else may have
+  /// interrupted this one; no steps are requested after kLong such calls.
   bool is_tiny(int64_t nanoseconds);
   /// Steps were found, or not, when they were requested.
   void prepared(bool found);
