@@ -1,4 +1,4 @@
-"""Docstrings of the generated functions; the pages of the API (docs/site) show them."""
+"""Emit docstrings of the generated functions, which the pages of the API (docs/site) show, too."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ COMMON = yaml.safe_load((Path(__file__).parent / "arguments.yaml").read_text())
 
 @dataclass(frozen=True)
 class Form:
-    """Which function of an op's a docstring is for."""
+    """Name the form of an op that a docstring describes: function, method or in-place method."""
 
     method: bool = False
     in_place: bool = False

@@ -1,4 +1,4 @@
-"""Reader of the op schema: `load(folder)` reads and checks every entry.
+"""Read the op schema: `load(folder)` reads and checks every entry.
 
 Errors are `SchemaError` and say file, line and key.
 """
@@ -98,7 +98,7 @@ def _entry(node, path: Path, constructor) -> Op:
 
 
 class _Builder:
-    """Checks one entry key by key."""
+    """Check one entry key by key, and build an Op from it."""
 
     def __init__(self, entry: dict, lines: dict, location: Location, topic: str):
         self.entry, self.lines, self.location, self.topic = entry, lines, location, topic

@@ -1,4 +1,4 @@
-"""The words of the schema: types, kinds, sets of dtypes, and the keys that an entry may have."""
+"""Define the words of the schema: types, kinds, sets of dtypes, and the keys that an entry may have."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Results that are not there yet, of calls between processes (`distributed.rpc`) and of programs that make their own."""
+"""Define futures, results that do not exist yet: those of calls between processes (`distributed.rpc`) and those of
+programs.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ T = TypeVar("T")
 
 
 class Future(Generic[T]):
-    """A value that is set once, by any thread, and waited for by others.
+    """Hold a value that any thread sets once, and for which others wait.
 
     Args:
         devices: the CUDA devices on which the value may lie, with their numbers. The current streams of who waits for the value
@@ -199,6 +201,7 @@ def collect_all(futures: Sequence[Future[Any] | RpcFuture]) -> Future[Any]:
     def one_done(_):
         with lock:
             left[0] -= 1
+            # The result is set outside the lock, because it runs callbacks of the program.
             last = left[0] == 0
         if last:
             error = next((f._error for f in futures if f._error is not None), None)

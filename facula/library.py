@@ -1,4 +1,5 @@
-"""Operators that programs define: Python functions, and kernels of libraries in C++, reached as `torch.ops.<namespace>.<name>`.
+"""Register operators that programs define: Python functions, and kernels of C++ libraries, called as
+`torch.ops.<namespace>.<name>`.
 
 `_operators/custom.py` says which of its kernels a call runs; here is every way to register one.
 
@@ -422,7 +423,7 @@ __getattr__ = _on_demand(__name__)
 
 
 class Library:
-    """A namespace of operators, which are declared and given kernels one by one.
+    """Define a namespace of operators, which are declared and given kernels one by one.
 
     Args:
         ns: its name.

@@ -1,4 +1,4 @@
-"""The default generator of random numbers: seeds and states."""
+"""Control the default generator of random numbers: seeds and states."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The records of a checkpoint, one by one, as PyTorch's class of that name gives them."""
+"""Read the records of a checkpoint one by one, with the methods of PyTorch's class of that name."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["PyTorchFileReader"]
 
 
 class PyTorchFileReader:
-    """The files in the zip archive that `save` writes. Nothing in them is run or unpickled.
+    """Read the files in the zip archive that `save` writes. The class neither executes nor unpickles their contents.
 
     Args:
         file: a path, or a file open for reading in binary mode.

@@ -1,4 +1,4 @@
-"""Which device a storage was on ("cpu", "cuda:0", "meta"), and putting one there again."""
+"""Name the device of a storage ("cpu", "cuda:0", "meta") and move a storage to a named device."""
 
 from __future__ import annotations
 

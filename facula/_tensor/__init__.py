@@ -1,4 +1,5 @@
-"""The Python half of Tensor: what needs no speed. Installed into the built-in type when Facula is imported.
+"""Define the methods of Tensor that are written in Python because they need no speed. They are installed into the
+built-in type when Facula is imported.
 
 methods        functions of the top level as methods, methods that few programs call, and how classes take them over
 overrides_off  the switch that treats tensors of subclasses as plain ones
@@ -56,7 +57,7 @@ def numpy(self, *, force=False):
 
 
 class _Exporter:
-    """Shows a tensor's memory to NumPy and keeps it alive."""
+    """Expose the memory of a tensor to NumPy. NumPy holds this object as the base of its array, so the tensor stays alive."""
 
     __slots__ = ("__array_interface__", "tensor")
 

@@ -1,4 +1,6 @@
-"""Methods of Tensor that Python has: functions of the top level whose files are loaded on the first call, and what few call."""
+"""Define methods of Tensor in Python: functions of the top level whose files are loaded on the first call, and methods
+that few programs call.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`facula.amp` with its device type filled in, as `cpu.amp` and `cuda.amp` have it, with their warnings."""
+"""Provide `facula.amp` with its device type filled in, as `cpu.amp` and `cuda.amp` have it, with their warnings."""
 
 from __future__ import annotations
 

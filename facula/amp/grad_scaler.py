@@ -1,7 +1,8 @@
-"""Scaling of losses, so that gradients in float16 do not vanish.
+"""Scale losses, so that gradients in float16 do not vanish.
 
-The scale grows by `growth_factor` after `growth_interval` steps in a row without infinite or NaN gradients, and shrinks by
-`backoff_factor` after a step with some; that step is left out. On a CUDA device only `step` waits, to know whether it is.
+The scale grows by `growth_factor` after `growth_interval` steps in a row without infinite or NaN gradients. It shrinks
+by `backoff_factor` after a step with some, and that step is left out. On a CUDA device only `step` waits for the
+device, because it must know whether the step is left out.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ __all__ = ["OptState", "GradScaler"]
 
 
 class OptState(Enum):
-    """What has been done with an optimizer since the last update: READY (nothing), UNSCALED or STEPPED.
+    """Name what has been done with an optimizer since the last update: READY (nothing), UNSCALED or STEPPED.
 
     >>> torch.amp.grad_scaler.OptState.READY.value
     0
@@ -49,8 +50,8 @@ def _found_by_any(found_inf, grads) -> None:
 
 
 class GradScaler:
-    """Multiplies losses by a scale, divides gradients by it before the step, and adapts it, so that float16 gradients do not
-    vanish.
+    """Multiply losses by a scale, divide gradients by it before the step, and adapt it, so that float16 gradients do
+    not vanish.
 
     Args:
         device: "cuda" or "cpu"; for "cuda" without such a device the scaler is disabled, with a UserWarning.
@@ -172,6 +173,7 @@ class GradScaler:
             raise RuntimeError("GradScaler.unscale_: expected one call for an optimizer between updates, got a second")
         if state["stage"] is OptState.STEPPED:
             raise RuntimeError("GradScaler.unscale_: it must be called before step(), got a call after it")
+        # The reciprocal of a large float32 scale could lose digits, so it is computed in float64.
         self._measure(optimizer, self._scale.double().reciprocal().float(), False)
         state["stage"] = OptState.UNSCALED
 
@@ -213,6 +215,7 @@ class GradScaler:
             self._check_inf_per_device(optimizer)
         found = list(state["found_inf_per_device"].values())
         optimizer.grad_scale = None if state["stage"] is OptState.UNSCALED else self._scale.clone()
+        # A sum and not a test: the host does not wait for the device.
         optimizer.found_inf = sum(found[1:], found[0]) if found else facula.zeros(())
         try:
             return optimizer.step(*args, **kwargs)

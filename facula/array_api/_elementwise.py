@@ -1,4 +1,4 @@
-"""Functions of the Array API that work element by element, and how dtypes promote in them."""
+"""Define the element-wise functions of the Array API, and how dtypes promote in them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Methods of Tensor and Node that register hooks."""
+"""Define the methods of Tensor and Node that register hooks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Jacobians, Hessians and their products with vectors, of functions from tensors to tensors."""
+"""Compute Jacobians, Hessians and their products with vectors, for functions from tensors to tensors."""
 
 from __future__ import annotations
 

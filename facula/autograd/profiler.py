@@ -1,4 +1,4 @@
-"""The profiler: which ops, backward nodes and ranges ran, when, on which thread, and how long.
+"""Profile programs: which ops, backward nodes and ranges ran, when, on which thread, and how long they took.
 
 The core records (src/profiler) on all threads: an op where its kernel runs (`aten::mm`), an op made of others around them
 (`aten::matmul`), a backward node where the engine runs it, a range where `record_function` names it.
@@ -63,7 +63,7 @@ def _set_asynchronous(rows):
 
 
 class record_function(_Switch):
-    """Names a range of the program; observers and profiles see it as one event with what happens inside.
+    """Name a range of the program. Observers and profiles see it as one event with everything that happens inside.
 
     Args:
         name: shown in tables and traces.
@@ -102,13 +102,13 @@ class record_function(_Switch):
 
 
 class profile:
-    """Records ops, backward nodes and ranges of all threads while it is entered.
+    """Record ops, backward nodes and ranges of all threads in a block.
 
     Args:
         enabled: off, it does nothing.
         use_cpu: False leaves out what the host does, for what devices do only.
-        use_device: "cuda" records what CUDA devices do as well. Beginning and end wait for them. CUPTI tells of every kernel
-            and copy; where it cannot be used, events tell how long each op's work took.
+        use_device: "cuda" records what CUDA devices do as well. Beginning and end wait for them. CUPTI reports every kernel
+        and copy; where it cannot be used, events measure how long each op's work took.
         record_shapes: keeps shapes and dtypes of tensor arguments and results.
         with_flops: counts the operations of products, convolutions and element-wise arithmetic; keeps shapes.
         profile_memory: follows the bytes of storages.
@@ -118,8 +118,7 @@ class profile:
         use_kineto, experimental_config, acc_events, custom_trace_id_callback, post_processing_timeout_s: taken for
             compatibility; they set what PyTorch's own recorder does.
 
-    One profile can run at a time. Errors: RuntimeError for a second one, and for results that are asked for before it
-    ended.
+    One profile can run at a time. Errors: RuntimeError for a second one, and for results that are read before it ended.
 
     >>> with torch.autograd.profiler.profile(record_shapes=True) as recorded:
     ...     y = torch.ones(2, 3) @ torch.ones(3, 2)
@@ -317,7 +316,7 @@ class _Unsupported:
 
 
 class emit_itt(_Unsupported):
-    """Ranges for Intel's tracer, which there are none of: NotImplementedError unless `enabled` is False.
+    """Refuse ranges for Intel's tracer, which Facula does not support: NotImplementedError unless `enabled` is False.
 
     Args:
         enabled: False makes a context manager that does nothing.
@@ -329,7 +328,8 @@ class emit_itt(_Unsupported):
 
 
 class emit_nvtx:
-    """Context: ops, backward nodes and named ranges of all threads are NVTX ranges for NVIDIA's profilers (see cuda.nvtx).
+    """Mark ops, backward nodes and named ranges of all threads in a block as NVTX ranges for NVIDIA's profilers (see
+    cuda.nvtx).
 
     Args:
         enabled: off, it does nothing.
@@ -356,7 +356,7 @@ class emit_nvtx:
 
 
 class EnforceUnique:
-    """Raises RuntimeError when it sees a key twice.
+    """Raise RuntimeError when a key is seen twice.
 
     >>> unique = torch.autograd.profiler.EnforceUnique()
     >>> unique.see("step", 1)
@@ -377,7 +377,7 @@ class EnforceUnique:
 
 
 class KinetoStepTracker:
-    """Counts steps of named users, and the most that any of them has counted; schedules of profiles go by it.
+    """Count the steps of named users, and the maximum over all of them, which schedules of profiles use.
 
     >>> tracker = torch.autograd.profiler.KinetoStepTracker
     >>> before = tracker.current_step()

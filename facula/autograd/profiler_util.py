@@ -1,4 +1,4 @@
-"""What a profile recorded: events, their sums by name, and tables."""
+"""Define the results of a profile: events, sums by name, and tables."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def format_memory(nbytes: int) -> str:
 
 
 class Interval:
-    """A piece of time.
+    """Hold the beginning and end of an event.
 
     Args:
         start, end: in microseconds.
@@ -63,7 +63,7 @@ class Interval:
 
 
 class Kernel(NamedTuple):
-    """What an op made a device do."""
+    """Describe a kernel, copy or fill that an op ran on a device."""
 
     name: str
     device: int
@@ -71,7 +71,7 @@ class Kernel(NamedTuple):
 
 
 class EventMetadata(NamedTuple):
-    """What is known of a piece of a device's work; None where it does not say or does not apply.
+    """Describe a piece of work of a device. A field is None where it is not reported or does not apply.
 
     Attributes:
         registers_per_thread, shared_memory (bytes of a block), grid, block: of a kernel, as it was launched.
@@ -94,7 +94,7 @@ class EventMetadata(NamedTuple):
 
 
 class FunctionEvent:
-    """One call: an op, a backward node, a kernel, or a range of the program; or what a device did. Times are microseconds.
+    """Describe an op, a backward node, a range, a kernel, or other work of a device. Times are in microseconds.
 
     Attributes:
         id, name, thread: the thread is the system's number.
@@ -219,7 +219,7 @@ _SUMS = (
 
 
 class FunctionEventAvg:
-    """The events of one name together: sums of their times, bytes and calls, as attributes of the names of FunctionEvent's.
+    """Sum times, bytes and calls of all events of one name, in attributes of the same names as those of FunctionEvent.
 
     Args:
         key: the name.
@@ -300,7 +300,7 @@ _SORT_KEYS = ("cpu_time", "device_time", *(name for name in _SUMS))
 
 
 class EventList(list["Any"]):
-    """Events in the order in which they began, thread by thread; then what devices did. A list.
+    """Hold events in the order in which they began, thread by thread, and then the work of devices. It is a list.
 
     Args:
         iterable: the events.

@@ -1,4 +1,4 @@
-"""Flags of CUDA's libraries: cuBLAS, which multiplies matrices where it is installed, and attention."""
+"""Set flags of CUDA's libraries: cuBLAS, which multiplies matrices where it is installed, and attention."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class _Products:
-    """Flags of matrix products."""
+    """Hold the flags of matrix products."""
 
     __slots__ = ()
     fp32_precision: Any = _cuda.Precision("matmul")
@@ -66,7 +66,8 @@ matmul: Any = _Products()
 
 
 class _PlanCache:
-    """Plans of Fourier transforms that are kept for a device (the current one), those that were used last.
+    """Control the cache of plans for Fourier transforms of one device (the current one); it holds the plans that were
+    used last.
 
     `size` is how many there are, `max_size` how many are kept at most; `clear()` forgets them. `cufft_plan_cache[device]`
     is that of another device. Where cuFFT is not installed, the plans are tables of our own kernels, for every length.

@@ -1,4 +1,4 @@
-"""cuDNN, which convolves on CUDA devices where it is installed, and its flags."""
+"""Set flags of cuDNN, which computes convolutions on CUDA devices where it is installed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ rnn: Any = _cuda.PartPrecision("rnn")
 
 
 class _Module(types.ModuleType):
-    """The flags are attributes of the module that the library is told about."""
+    """Define the flags as attributes of the module; setting one passes it to the library."""
 
     enabled = _cuda.Switch(True, "cudnn")
     deterministic = _cuda.Switch(False, "deterministic")

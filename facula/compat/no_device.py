@@ -1,4 +1,4 @@
-"""The modules of device kinds that Facula does not support: `facula.mps`, `facula.mtia`, `facula.xpu`.
+"""Define the modules of device kinds that Facula does not support: `facula.mps`, `facula.mtia`, `facula.xpu`.
 
 What asks whether there is such a device is answered: no. What needs one is in not_here.py.
 """

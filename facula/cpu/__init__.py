@@ -1,4 +1,4 @@
-"""The CPU as a device, and the memory that its allocator holds.
+"""Provide the CPU as a device, and the memory that its allocator holds.
 
 Freed memory is kept for the next request. `memory_stats` counts in bytes; `empty_cache` gives what is kept back to the
 system; `set_memory_limit` bounds the sum. `memory_budget` makes training keep within a bound.
@@ -111,7 +111,7 @@ def synchronize(device: Device = None) -> None:
 
 
 class Stream:
-    """Work on the CPU runs in the order of the program: a stream of it has nothing to order.
+    """Represent the order of work on the CPU, which is that of the program, so that a stream has nothing to do.
 
     Args:
         priority: kept, and without effect.
@@ -132,7 +132,7 @@ class Stream:
 
 
 class StreamContext(contextlib.AbstractContextManager["None"]):
-    """Selects a stream for a block: what `stream` gives.
+    """Select a stream for a block; `stream` returns it.
 
     Args:
         stream: the stream.
@@ -150,7 +150,7 @@ class StreamContext(contextlib.AbstractContextManager["None"]):
 
 
 class Event:
-    """A point in the order of a stream: passed as soon as it is recorded.
+    """Represent a point in the order of a stream, which is reached as soon as it is recorded.
 
     >>> event = torch.cpu.Event()
     >>> event.record()

@@ -1,4 +1,4 @@
-"""NCCL, by which `facula.distributed` moves tensors between devices, and a program among its own devices."""
+"""Call NCCL, by which `facula.distributed` moves tensors between devices, and a program among its own devices."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""Marks and ranges for NVIDIA's profilers (Nsight Systems), by NVTX's protocol: the profiler names its library in the
-environment, and where there is none, nothing happens. `facula.profiler.record_function` names ranges of the package's own
-profiler."""
+"""Mark events and ranges for NVIDIA's profilers (Nsight Systems) by NVTX's protocol. The profiler names its library in
+the environment; without one, nothing happens. `facula.profiler.record_function` names ranges of the package's own
+profiler.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Collectives. Long because the docstring of each tells its arguments and has an example."""
+"""Define the collectives. Long because the docstring of each describes its arguments and has an example."""
 
 from __future__ import annotations
 
@@ -86,6 +86,8 @@ def all_reduce_coalesced(tensors: Sequence[Tensor], op: ReduceOp | PremulSum = R
     """
     tensors = _list("all_reduce_coalesced", "tensors", tensors)
     reduction = _reduction("all_reduce_coalesced", op, *tensors)
+    # Tensors of several dtypes are sent in one message for each dtype; real views let complex numbers join the real
+    # ones.
     if len({t.dtype for t in tensors}) > 1:
         tensors = [view_as_real(t) if t.is_complex() else t for t in tensors]
     group = member("all_reduce_coalesced", group)
@@ -201,6 +203,7 @@ def all_gather_coalesced(output_tensor_lists: Sequence[Sequence[Tensor]], input_
         return None
     if not isinstance(output_tensor_lists, (list, tuple)) or len(output_tensor_lists) != group.size():
         raise ValueError(f"all_gather_coalesced: output_tensor_lists must have one list for each of {group.size()} processes")
+    # The argument has a list for each process, and all_gather needs a list for each tensor.
     columns = [[row[i] for row in output_tensor_lists] for i in range(len(input_tensor_list))]
     ended = _seen(group, "all_gather", input_tensor_list) if _C._watching() else None
     works = [_all_gather(group, column, tensor, True, False) for column, tensor in zip(columns, input_tensor_list)]

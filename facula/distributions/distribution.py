@@ -1,4 +1,4 @@
-"""What all distributions share."""
+"""Define the base class of all distributions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["Distribution"]
 
 
 class Distribution:
-    """Base class of all families: a distribution, or a batch of independent ones.
+    """Represent a distribution, or a batch of independent ones; the base class of all families.
 
     A sample has the shape ``sample_shape + batch_shape + event_shape``. Parameters are attributes; ``arg_constraints`` names
     them and what they may be, and they have the shape ``batch_shape`` and, for each, dimensions of its own.

@@ -1,4 +1,4 @@
-"""Modules called with parameters from outside."""
+"""Call modules with parameters from outside."""
 
 from __future__ import annotations
 

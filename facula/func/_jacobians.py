@@ -1,4 +1,4 @@
-"""Jacobians and Hessians as function transforms."""
+"""Compute Jacobians and Hessians as function transforms."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Derivatives as function transforms.
+"""Compute derivatives as function transforms.
 
 A transform gives the function inputs of its own, connected to the caller's where those are tracked, so that
 transforms nest. Within vmap the inputs are expanded over every live batch first: then one backward pass over the values

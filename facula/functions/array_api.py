@@ -1,4 +1,6 @@
-"""Functions of the Python Array API (2024.12) that PyTorch has no name for; public at the top level of facula too."""
+"""Define functions of the Python Array API (2024.12) for which PyTorch has no name. They are public at the top level of
+facula, too.
+"""
 
 from __future__ import annotations
 
@@ -274,7 +276,7 @@ def vecdot(x1: Tensor, x2: Tensor, /, *, axis: int = -1) -> Tensor:
 
 
 class UniqueAll(NamedTuple):
-    """What unique_all gives."""
+    """Hold the results of `unique_all`."""
 
     values: facula.Tensor
     indices: facula.Tensor
@@ -283,14 +285,14 @@ class UniqueAll(NamedTuple):
 
 
 class UniqueCounts(NamedTuple):
-    """What unique_counts gives."""
+    """Hold the results of `unique_counts`."""
 
     values: facula.Tensor
     counts: facula.Tensor
 
 
 class UniqueInverse(NamedTuple):
-    """What unique_inverse gives."""
+    """Hold the results of `unique_inverse`."""
 
     values: facula.Tensor
     inverse_indices: facula.Tensor
@@ -361,7 +363,7 @@ def unique_values(x: Tensor, /) -> Tensor | Any:
 
 
 class _Info:
-    """What this namespace can do, as the Array API asks."""
+    """Describe the capabilities, devices and dtypes of this namespace, as the Array API requires."""
 
     def capabilities(self):
         return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 64}

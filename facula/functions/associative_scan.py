@@ -1,4 +1,4 @@
-"""Prefixes of an associative function, in steps that each take all elements at once."""
+"""Compute prefixes of an associative function, in steps each of which processes all elements at once."""
 
 import facula
 from facula import _C

@@ -1,4 +1,4 @@
-"""Tensors on other people's memory: DLPack, buffers, arrays. Nothing here copies unless it is told to."""
+"""Make tensors on memory of others: DLPack, buffers, arrays. Nothing here copies unless a caller requests it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Short-time Fourier transforms: `stft` and its inverse `istft`."""
+"""Compute short-time Fourier transforms: `stft` and its inverse `istft`."""
 
 from __future__ import annotations
 

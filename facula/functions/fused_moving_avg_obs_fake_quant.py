@@ -1,4 +1,6 @@
-"""Watching a tensor's range and rounding it to levels in one call, as training with rounding does at every step."""
+"""Observe the range of a tensor and round the tensor to quantisation levels in one call, as quantisation-aware training
+does at every step.
+"""
 
 from __future__ import annotations
 

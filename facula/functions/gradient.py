@@ -1,4 +1,4 @@
-"""`gradient`: the derivative of sampled functions by finite differences."""
+"""Compute the derivative of sampled functions by finite differences: `gradient`."""
 
 from __future__ import annotations
 

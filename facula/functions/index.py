@@ -1,4 +1,4 @@
-"""Indexing functions with an option that the op does not have, and `embedding_renorm_`."""
+"""Define indexing functions with an option that the op does not have, and `embedding_renorm_`."""
 
 from __future__ import annotations
 

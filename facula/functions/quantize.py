@@ -1,4 +1,4 @@
-"""Functions that make quantised tensors and ask them; `facula._tensor.quantized` is what they are."""
+"""Make quantised tensors and read their scale and zero point. `facula._tensor.quantized` defines their class."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reductions with options that an op does not have: `unique`, `histogramdd`, `segment_reduce`."""
+"""Define reductions with options that an op does not have: `unique`, `histogramdd`, `segment_reduce`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions at the top level that resample."""
+"""Define the functions of the top level that resample."""
 
 from __future__ import annotations
 

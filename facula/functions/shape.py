@@ -1,4 +1,4 @@
-"""Functions of shapes."""
+"""Define functions of shapes."""
 
 from __future__ import annotations
 

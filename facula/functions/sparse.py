@@ -1,4 +1,4 @@
-"""Constructors of sparse tensors, and products under the names that PyTorch gives them besides."""
+"""Construct sparse tensors, and define products of sparse tensors under the additional names that PyTorch has for them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Questions about objects, and methods of tensors as functions."""
+"""Define predicates of objects, and methods of tensors as functions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is known of where a node comes from, kept while graphs are run to make graphs."""
+"""Record where nodes come from, while graphs are run to make other graphs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _state = _State()
 
 
 class NodeSourceAction(enum.Enum):
-    """What a pass did to make a node.
+    """Name what a pass did to make a node.
 
     >>> [action.name for action in facula.fx.traceback.NodeSourceAction]
     ['CREATE', 'REPLACE']
@@ -42,7 +42,7 @@ class NodeSourceAction(enum.Enum):
 
 
 class NodeSource:
-    r"""Which node a node was made from, by which pass.
+    r"""Name the node from which a node was made, and the pass that made it.
 
     Args:
         node: the node that was there before, or None.

@@ -1,6 +1,7 @@
-"""TorchScript's decorators and questions, its archives, and traces. What is scripted runs as Python does.
+"""Provide TorchScript's decorators and predicates, its archives, and traces. Scripted functions and modules run as
+Python does.
 
-Long because its many small functions are told of here, each with an example.
+Long because it has many small functions, each with an example.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ _T = TypeVar("_T")
 
 
 class Error(RuntimeError):
-    """An error of TorchScript code."""
+    """Report an error of TorchScript code."""
 
 
 RecursiveScriptModule = TracedModule = TopLevelTracedModule = ScriptModule
@@ -433,7 +434,7 @@ def fuser(name):
 
 
 class strict_fusion:
-    """A context without effect: nothing is fused, so that nothing fails to be.
+    """Accept the context for compatibility. It has no effect: nothing is fused, so that no fusion can fail.
 
     >>> with torch.jit.strict_fusion():
     ...     torch.jit.script(lambda x: x + 1)(1)
@@ -507,7 +508,7 @@ def set_module(obj: Any, mod: str) -> None:
 
 
 class ONNXTracedModule(facula.nn.Module):
-    """Wraps a module for ONNX tracing, which is not supported: NotImplementedError. `onnx.export` records modules itself.
+    """Refuse to wrap a module for ONNX tracing: NotImplementedError. `onnx.export` records modules itself.
 
     Args:
         inner: the module.

@@ -1,4 +1,4 @@
-"""Nested tensors: sequences of several lengths as one tensor.
+"""Define nested tensors: sequences of several lengths as one tensor.
 
 With `layout=torch.jagged` the sequences may differ in one dimension and everything works that is a function of their
 rows, along them, or attention; the default, `torch.strided`, is for any shapes of one number of dimensions and knows less

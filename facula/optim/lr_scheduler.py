@@ -1,4 +1,4 @@
-"""Schedules of learning rates: objects whose `step` sets the rate of every parameter group.
+"""Define schedules of learning rates: objects whose `step` sets the rate of every parameter group.
 
 Most schedules compute the next rate from the present one, so that schedules chain; `_get_closed_form_lr` gives the
 rate at an epoch directly. ``last_epoch`` counts the calls of `step`, the first of which the constructor makes.
@@ -51,6 +51,7 @@ def _values(optimizer: Optimizer, key: str) -> list:
 
 def _set_value(group: dict[str, Any], key: str, value) -> None:
     if isinstance(group[key], Tensor):
+        # In place, because a captured CUDA graph or a compiled step reads the tensor it has seen.
         group[key].fill_(float(value))
     else:
         group[key] = value
@@ -87,7 +88,8 @@ def _check_optimizer(name: str, optimizer) -> None:
 
 
 class LRScheduler:
-    """Base class of schedules of learning rates: `step`, once after every epoch, sets the rate of every parameter group.
+    """Set the learning rate of every parameter group when `step` is called, once after every epoch. It is the base
+    class of schedules.
 
     A subclass states `get_lr`, the rates of all groups at ``self.last_epoch``.
 
@@ -199,6 +201,7 @@ class LRScheduler:
         >>> optimizer.param_groups[0]["lr"]
         0.5
         """
+        # The first step came from the constructor, so this is the first call of the user's.
         if self._step_count == 1:
             self._check_order()
         self._step_count += 1
@@ -256,6 +259,7 @@ def _watch_steps(optimizer: Optimizer) -> None:
     """Make ``optimizer.step`` note that it was called, for the warning about the wrong order."""
     if hasattr(optimizer.step, "_wrapped_by_lr_sched"):
         return
+    # A weak reference, since the wrapper becomes an attribute of the optimizer: a strong one would make a cycle.
     reference, step = weakref.ref(optimizer), optimizer.step.__func__
 
     @functools.wraps(step)
@@ -272,7 +276,7 @@ def _watch_steps(optimizer: Optimizer) -> None:
 
 
 class _LambdaScheduler(LRScheduler):
-    """Base class of `LambdaLR` and `MultiplicativeLR`: a function per group, saved only when it is an object."""
+    """Hold one function per parameter group. Only functions that are objects with attributes are part of the state dict."""
 
     def __init__(self, optimizer: Optimizer, lr_lambda: Callable[[int], float] | Sequence[Callable[[int], float]],
                  last_epoch: int = -1) -> None:  # fmt: skip
@@ -674,6 +678,7 @@ class CosineAnnealingLR(LRScheduler):
         epoch, period, least = self.last_epoch, self.T_max, self.eta_min
         if self._is_initial:
             return self._unchanged()
+        # A schedule that is resumed has no previous rate to continue from.
         if self._step_count == 1 and epoch > 0:
             return self._get_closed_form_lr()
         groups = self.optimizer.param_groups
@@ -770,6 +775,8 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         elif self.T_mult == 1:
             self.T_cur = epoch % self.T_0
         else:
+            # After k falls T_0 (T_mult^k - 1) / (T_mult - 1) epochs have passed, the sum of their lengths; here k is
+            # solved for.
             falls = int(math.log(epoch / self.T_0 * (self.T_mult - 1) + 1, self.T_mult))
             self.T_cur: int = epoch - self.T_0 * (self.T_mult**falls - 1) / (self.T_mult - 1)
             self.T_i: int = self.T_0 * self.T_mult**falls
@@ -976,6 +983,7 @@ class CyclicLR(LRScheduler):
                     _set_momentum(group, most, self.use_beta1)
                     group["base_momentum"], group["max_momentum"] = least, most
         super().__init__(optimizer, last_epoch)
+        # The constructor has read the groups' initial rates into `base_lrs`; here they are the lower bounds.
         self.base_lrs: Any = base_lrs
 
     def scale_fn(self, x: float) -> float:
@@ -996,6 +1004,7 @@ class CyclicLR(LRScheduler):
     def get_lr(self) -> list[float]:
         """Return the rates of all groups for ``last_epoch``, and move the momentum too: see the class."""
         self._check_called_by_step()
+        # The cycles are counted from 1.
         cycle = math.floor(1 + self.last_epoch / self.total_size)
         x = 1.0 + self.last_epoch / self.total_size - cycle
         height = x / self.step_ratio if x <= self.step_ratio else (x - 1) / (self.step_ratio - 1)
@@ -1179,7 +1188,7 @@ def _check_schedulers(name: str, optimizer, schedulers) -> None:
 
 
 class _Composite(LRScheduler):
-    """Schedulers within a scheduler, and their state dicts within its own."""
+    """Hold schedulers within a scheduler, and their state dicts within its own."""
 
     def state_dict(self) -> dict[str, Any]:
         """Return all attributes but the optimizer; of the schedulers their state dicts."""

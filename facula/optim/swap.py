@@ -1,4 +1,4 @@
-"""An optimizer on other parameters for a while."""
+"""Replace the parameters of an optimizer for the length of a block."""
 
 from __future__ import annotations
 
@@ -45,6 +45,7 @@ def swap_in_optimizer_params_and_state(optimizer, swapin_parameters, swapin_opti
             f"{name}: expected parameter groups of sizes {sizes}, got {[len(g['params']) for g in saved_groups]}"
         )
     remaining = iter(new)
+    # A state dict names parameters by numbers, which map to the new parameters in order.
     by_number, new_groups = {}, []
     for saved in saved_groups:
         params = [next(remaining) for _ in saved["params"]]

@@ -1,4 +1,4 @@
-"""Functions of sparse tensors, and the old names of their classes."""
+"""Define functions of sparse tensors, and the old names of their classes."""
 
 from __future__ import annotations
 

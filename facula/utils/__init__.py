@@ -1,4 +1,4 @@
-"""Helpers around tensors and modules: data loading, checkpointing, hooks, pytrees."""
+"""Define helpers around tensors and modules: data loading, checkpointing, hooks, pytrees."""
 
 from __future__ import annotations
 

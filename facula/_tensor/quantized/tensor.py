@@ -1,4 +1,4 @@
-"""Quantised tensors.
+"""Define QuantizedTensor, a subclass of Tensor.
 
 A quantised tensor *is* the tensor of its levels (as a `NestedTensor` is that of its rows) and shows values: its dtype is
 qint8, quint8 or qint32, functions are rules (`rules`) on levels, and what has no rule raises NotImplementedError.
@@ -14,7 +14,9 @@ from .schemes import PerChannel, PerTensor
 
 
 class QuantizedTensor(facula.Tensor):
-    """Integers that stand for values; made by `quantize_per_tensor`, `quantize_per_channel` and the like."""
+    """Hold integers together with the scheme that maps them to values. `quantize_per_tensor`, `quantize_per_channel`
+    and others make it.
+    """
 
     _scheme: PerTensor | PerChannel
     _rows: tuple | None = None  # what products of a weight keep (ao/nn/quantized/_products.py, weight_rows)

@@ -1,4 +1,4 @@
-"""State dicts of models and optimizers with the names of the plain model, whatever is wrapped around it."""
+"""Get and set state dicts of models and optimizers with the names of the plain model, whatever wraps it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _WRAPPERS = ("_fsdp_wrapped_module.", "_orig_mod.", "_checkpoint_wrapped_module.
 
 @dataclass
 class StateDictOptions:
-    """What state dicts hold.
+    """Hold the options of state dicts.
 
     Args:
         full_state_dict: whole tensors instead of DTensors.
@@ -199,6 +199,7 @@ def _init_optim_state(optimizer) -> None:
     if optimizer.state or any(p.grad is not None for p in parameters):
         return
     rates = [group["lr"] for group in optimizer.param_groups if "lr" in group]
+    # Without a rate that can be zero the step would change the parameters.
     if len(rates) != len(optimizer.param_groups):
         return
     for p in parameters:
@@ -251,6 +252,7 @@ def _as_parameter(value, p):
     """Return a part of an optimizer's state that lies as its parameter does."""
     if not isinstance(value, facula.Tensor) or isinstance(value, DTensor) or not isinstance(p, DTensor):
         return value
+    # Scalars, such as the number of steps, are equal in all processes.
     if value.dim() == 0 or value.shape != p.to_local().shape:
         return value
     spec = p._spec.with_placements(q if not q.is_partial() else Replicate() for q in p.placements)

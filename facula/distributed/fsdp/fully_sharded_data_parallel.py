@@ -1,4 +1,4 @@
-"""FullyShardedDataParallel: the older interface of `fully_shard`, a wrapper around a module.
+"""Define FullyShardedDataParallel, the older interface of `fully_shard`: a wrapper around a module.
 
 Parameters are DTensors with the names of the module inside, as `use_orig_params=True` has them in PyTorch.
 
@@ -122,7 +122,7 @@ _CONFIGS = {
 
 
 class OptimStateKeyType(Enum):
-    """How an optimizer's state_dict names parameters: by their names in the model, or by numbers.
+    """Name how an optimizer's state_dict identifies parameters: by their names in the model, or by numbers.
 
     >>> from torch.distributed.fsdp import OptimStateKeyType
     >>> [kind.name for kind in OptimStateKeyType]
@@ -134,10 +134,10 @@ class OptimStateKeyType(Enum):
 
 
 class FullyShardedDataParallel(Module):
-    """Spreads the parameters of a module over processes; modules inside that a policy names are gathered each for itself.
+    """Shard the parameters of a module over processes. Inner modules that a policy selects are gathered separately.
 
-    Parameters are DTensors with the names of the module inside, as `use_orig_params=True` has them in PyTorch. Give
-    `parameters()` to the optimizer behind the wrapper.
+    Parameters are DTensors with the names of the inner module, as `use_orig_params=True` has them in PyTorch. Pass
+    `parameters()` of the wrapper to the optimizer.
 
     Args:
         module: the module, changed in place.

@@ -1,4 +1,4 @@
-"""Which modules of a model are wrapped each for itself."""
+"""Select the modules of a model that are wrapped separately."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def size_based_auto_wrap_policy(
 
 
 class ModuleWrapPolicy:
-    """Wraps modules of the given classes.
+    """Wrap modules of the given classes.
 
     Args:
         module_classes: the classes.
@@ -134,7 +134,7 @@ class ModuleWrapPolicy:
 
 
 class CustomPolicy:
-    """Wraps modules as a function says.
+    """Wrap the modules that a function selects.
 
     Args:
         lambda_fn: `lambda_fn(module)` gives False, True, or a dict of other arguments for the wrapper; ValueError, when the

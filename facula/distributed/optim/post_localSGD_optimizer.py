@@ -1,4 +1,4 @@
-"""An optimizer whose parameters are averaged over processes in some steps."""
+"""Define an optimizer whose parameters are averaged over processes in some steps."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ __all__ = ["PostLocalSGDOptimizer"]
 
 
 class PostLocalSGDOptimizer(Optimizer):
-    """Steps as `optim` does, then lets the averager average the parameters. Its state_dict has the averager's step.
+    """Step as `optim` does, and then let the averager average the parameters. The state_dict contains the averager's
+    step.
 
     Args:
         optim: the optimizer of this process.

@@ -1,4 +1,4 @@
-"""ZeRO, stage 1: every process keeps the optimizer state of its share of the parameters only.
+"""Implement stage 1 of ZeRO: every process holds the optimizer state of its share of the parameters only.
 
 A step updates the share and sends it to the others. Shares are formed by size, largest parameter first, to the process
 that has least; all processes compute the same shares.
@@ -24,7 +24,8 @@ __all__ = ["ZeroRedundancyOptimizer"]
 
 
 class ZeroRedundancyOptimizer(Optimizer, Joinable):
-    """An optimizer whose state is spread over processes: each steps its share of the parameters, and sends it to the others.
+    """Shard the state of an optimizer over processes: each process steps its share of the parameters and sends it to
+    the others.
 
     Args:
         params: all parameters, the same in every process. ValueError without any.

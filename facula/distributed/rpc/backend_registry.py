@@ -1,4 +1,4 @@
-"""By what remote calls go: there is one way."""
+"""List the transports of remote calls, of which there is one."""
 
 from __future__ import annotations
 

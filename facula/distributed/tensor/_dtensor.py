@@ -1,7 +1,7 @@
-"""DTensor: a tensor whose parts are in several processes.
+"""Define DTensor, a tensor whose parts are in several processes.
 
-It is the part of this process, a Tensor like any other, that knows the whole: its shape is that of the whole, and ops
-follow the rules of `_rules`. What touches memory only (optimizers, hooks, autograd) sees the part.
+The object is the part of this process, a Tensor like any other, and also describes the whole: its shape is that of the
+whole, and ops follow the rules of `_rules`. Code that works on memory only (optimizers, hooks, autograd) uses the part.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _base_grad = next(base.__dict__["grad"] for base in facula.Tensor.__mro__ if "gr
 
 
 class _Regrade(facula.autograd.Function):
-    """The same values; the gradient comes in another layout than the tensor's."""
+    """Return the same values; the gradient arrives in another layout than that of the tensor."""
 
     @staticmethod
     def forward(ctx, local, spec, grad_placements):
@@ -44,7 +44,7 @@ class _Regrade(facula.autograd.Function):
 
 
 class DTensor(facula.Tensor):
-    """A tensor over a mesh of processes. `distribute_tensor` and `DTensor.from_local` make them.
+    """Represent a tensor over a mesh of processes. `distribute_tensor` and `DTensor.from_local` make one.
 
     It is the part of this process, a Tensor like any other, whose `shape`, `size`, `stride` and `numel` are those of the whole.
     Ops take DTensors of one mesh, move what they must, and give DTensors; those without a rule get the whole of every tensor.
@@ -245,7 +245,7 @@ class DTensor(facula.Tensor):
 
 
 class _Regraded(_Regrade):
-    """The same values; the gradient leaves in another layout than the tensor's."""
+    """Return the same values; the gradient leaves in another layout than that of the tensor."""
 
     @staticmethod
     def backward(ctx, grad):

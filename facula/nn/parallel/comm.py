@@ -1,4 +1,4 @@
-"""Copies of tensors between devices: what `DataParallel` is made of."""
+"""Copy tensors between devices, as `DataParallel` needs it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Running a statement often enough to say how long it takes."""
+"""Run a statement often enough to tell how long it takes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ timer: Callable[[], float] = time.perf_counter
 
 
 class Language(enum.Enum):
-    """The language of a measured statement: PYTHON, the only one that is supported, or CPP.
+    """Name the language of a measured statement: PYTHON, the only one that is supported, or CPP.
 
     >>> torch.utils.benchmark.Language.PYTHON.name
     'PYTHON'
@@ -31,7 +31,7 @@ class Language(enum.Enum):
 
 
 class Timer:
-    """Measures a statement, after one warm-up, with a given number of threads (one unless said otherwise).
+    """Measure a statement after one warm-up, with a given number of threads (one unless stated otherwise).
 
     Args:
         stmt: Python source of what is measured.

@@ -1,4 +1,4 @@
-"""Of which pipes a data pipe is made."""
+"""List the pipes from which a data pipe is made."""
 
 from __future__ import annotations
 

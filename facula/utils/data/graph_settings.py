@@ -1,4 +1,4 @@
-"""Settings for all pipes of which a data pipe is made."""
+"""Apply settings to all pipes from which a data pipe is made."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hooks that sum gradients as they are, or in 16 bits."""
+"""Define hooks that sum gradients as they are, or in 16 bits."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def _first(value):
 
 
 class _Compressed:
-    """A bucket whose buffer has another dtype."""
+    """Represent a bucket whose buffer has another dtype."""
 
     def __init__(self, bucket, buffer) -> None:
         self._bucket, self._buffer = bucket, buffer

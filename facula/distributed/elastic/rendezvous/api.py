@@ -1,4 +1,6 @@
-"""How the launchers of a job's machines find each other: the interface, its errors, and the table of ways."""
+"""Define the interface by which the launchers of a job's machines find each other, its errors, and the table of
+implementations.
+"""
 
 from __future__ import annotations
 
@@ -29,32 +31,32 @@ __all__: RendezvousHandlerRegistry = [
 
 
 class RendezvousError(Exception):
-    """Launchers did not find each other."""
+    """Report launchers that did not find each other."""
 
 
 class RendezvousClosedError(RendezvousError):
-    """The job has ended; nobody can join any more."""
+    """Report that the job has ended, so that no launcher can join any more."""
 
 
 class RendezvousTimeoutError(RendezvousError):
-    """Too few launchers came in time."""
+    """Report that too few launchers came in time."""
 
 
 class RendezvousConnectionError(RendezvousError):
-    """The store cannot be reached."""
+    """Report that the store cannot be reached."""
 
 
 class RendezvousStateError(RendezvousError):
-    """What is in the store makes no sense."""
+    """Report that the contents of the store are invalid."""
 
 
 class RendezvousGracefulExitError(RendezvousError):
-    """A launcher is no longer needed, and may end."""
+    """Report that a launcher is no longer needed and may end."""
 
 
 @dataclass
 class RendezvousStoreInfo:
-    """Where the processes of a group meet.
+    """Hold the address of the store by which the processes of a group find each other.
 
     Args:
         master_addr, master_port: the host and the port of their store.
@@ -98,7 +100,7 @@ def _free_port() -> int:
 
 @dataclass
 class RendezvousInfo:
-    """What a rendezvous gives a launcher.
+    """Hold the result of a rendezvous for one launcher.
 
     Args:
         store: the store of the round.
@@ -119,7 +121,7 @@ class RendezvousInfo:
 
 
 class RendezvousHandler(abc.ABC):
-    """One way for launchers to meet. Derive from it and register it for another one.
+    """Let launchers find each other. A subclass that is registered implements another method.
 
     >>> from torch.distributed.elastic.rendezvous import RendezvousParameters, rendezvous_handler_registry
     >>> handler = rendezvous_handler_registry.create_handler(RendezvousParameters("c10d", "localhost:0", "job", 1, 1))
@@ -172,7 +174,7 @@ class RendezvousHandler(abc.ABC):
 
 
 class RendezvousParameters:
-    """What a handler is made from.
+    """Hold the arguments from which a handler is made.
 
     Args:
         backend: the name under which the handler is registered.
@@ -252,7 +254,7 @@ RendezvousHandlerCreator = Callable[[RendezvousParameters], RendezvousHandler]
 
 
 class RendezvousHandlerRegistry:
-    """The table of handlers by name; `rendezvous_handler_registry` is the one that launchers look into.
+    """Map names to handlers; launchers look in `rendezvous_handler_registry`.
 
     >>> from torch.distributed.elastic.rendezvous import RendezvousHandlerRegistry, RendezvousParameters
     >>> from torch.distributed.elastic.rendezvous.static import create_rdzv_handler

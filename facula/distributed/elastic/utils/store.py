@@ -1,4 +1,4 @@
-"""Processes that meet in a store."""
+"""Synchronize processes by a store."""
 
 from __future__ import annotations
 

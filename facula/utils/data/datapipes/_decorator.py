@@ -1,4 +1,4 @@
-"""Decorators for classes of data pipes."""
+"""Define decorators for classes of data pipes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _settings = {"deterministic": False, "validates": True}
 
 
 class functional_datapipe:
-    """Decorates a class of pipes: pipes get the function `name`, which makes one of that class of them.
+    """Decorate a class of pipes: all pipes get a method `name`, which makes a pipe of that class from them.
 
     Args:
         name: of the function.
@@ -45,7 +45,7 @@ class functional_datapipe:
 
 
 class guaranteed_datapipes_determinism(contextlib.ContextDecorator):
-    """Within it, or after it was made, classes that are `non_deterministic` cannot be used.
+    """Forbid classes that are `non_deterministic`, in a block or from the construction of this object on.
 
     Args:
         mode: False allows them again.
@@ -67,7 +67,7 @@ class guaranteed_datapipes_determinism(contextlib.ContextDecorator):
 
 
 class non_deterministic:
-    """Decorates a class of streams whose order is not always the same.
+    """Decorate a class of streams whose order is not always the same.
 
     Args:
         arg: the class, or a function of an instance that says whether it is.
@@ -136,7 +136,7 @@ def argument_validation(f):
 
 
 class runtime_validation_disabled(contextlib.ContextDecorator):
-    """Within it `runtime_validation` looks at nothing.
+    """Switch the checks of `runtime_validation` off in a block.
 
     >>> with torch.utils.data.runtime_validation_disabled():
     ...     pass

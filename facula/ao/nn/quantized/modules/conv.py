@@ -1,4 +1,4 @@
-"""Convolutions with a weight of qint8."""
+"""Define convolutions with a weight of qint8."""
 
 from __future__ import annotations
 
