@@ -32,7 +32,9 @@ def manual_seed(seed: int) -> Generator:
     Args:
         seed: an integer of 64 bits; negative ones wrap around.
 
-    Returns the CPU's generator. Errors: ValueError or RuntimeError for a seed that 64 bits do not hold.
+    Returns: the CPU's generator.
+
+    Errors: ValueError or RuntimeError for a seed that 64 bits do not hold.
 
     >>> generator = torch.manual_seed(0)
     >>> a = torch.rand(2)

@@ -38,7 +38,7 @@ def unique(self, sorted=True, return_inverse=False, return_counts=False, dim=Non
         return_counts: whether also how often each occurs is wanted.
         dim: the dimension of the slices; None for elements.
 
-    Returns the distinct ones; or a tuple of them, the places and the counts (int64), as far as they are wanted.
+    Returns: the distinct ones; or a tuple of them, the places and the counts (int64), as far as they are wanted.
 
     >>> torch.tensor([3, 1, 3]).unique(return_counts=True)
     (tensor([1, 3]), tensor([1, 2]))
@@ -56,7 +56,7 @@ def unique_consecutive(self, return_inverse=False, return_counts=False, dim=None
         return_counts: whether also the lengths of the runs are wanted.
         dim: the dimension of the slices; None for elements.
 
-    Returns the first ones; or a tuple of them, the runs and the lengths (int64), as far as they are wanted.
+    Returns: the first ones; or a tuple of them, the runs and the lengths (int64), as far as they are wanted.
 
     >>> torch.tensor([1, 1, 2, 1]).unique_consecutive()
     tensor([1, 2, 1])
@@ -85,7 +85,7 @@ def stft(
             real signals.
         align_to_window: only with center=False.
 
-    Returns (frequencies, frames), with a batch in front where the signal has one.
+    Returns: (frequencies, frames), with a batch in front where the signal has one.
 
     Errors: RuntimeError for other shapes, a missing return_complex, and frames longer than the signal.
 
@@ -113,7 +113,7 @@ def istft(
         length: samples of the signal; None for what the frames say.
         return_complex: whether the signal is complex.
 
-    Returns the signal, (time) or (batch, time).
+    Returns: the signal, (time) or (batch, time).
 
     Errors: RuntimeError for other shapes, a wrong number of frequencies, and windows that add up to zero somewhere.
 
@@ -134,7 +134,7 @@ def lu(self, pivot=True, get_infos=False):
         pivot: whether rows are exchanged; without, only on a GPU.
         get_infos: whether a third result tells for each matrix 0, or the place of the first pivot that is zero.
 
-    Returns a tuple: L below the diagonal and U above, (..., m, n); the exchanges counted from 1, int32, (..., min(m, n)).
+    Returns: a tuple: L below the diagonal and U above, (..., m, n); the exchanges counted from 1, int32, (..., min(m, n)).
 
     Errors: RuntimeError for a singular matrix without get_infos, and for pivot=False on the CPU.
 
@@ -190,7 +190,9 @@ _IN_PYTHON = (unique, unique_consecutive, stft, istft, lu, smm, sspaddmm)
 
 
 def is_nonzero(self):
-    """Return True if the one element differs from zero. Errors: RuntimeError where there is not exactly one.
+    """Return True if the one element differs from zero.
+
+    Errors: RuntimeError where there is not exactly one.
 
     >>> torch.tensor([0.5]).is_nonzero()
     True
@@ -201,8 +203,9 @@ def is_nonzero(self):
 def map2_(self, x, y, callable):
     """Replace each element by callable(element, element of x, element of y) in place; return the tensor.
 
-    The tensors `x` and `y` are broadcast to this shape. Slow: Python is called each time. Errors: RuntimeError where one
-    requires grad.
+    The tensors `x` and `y` are broadcast to this shape. Slow: Python is called each time.
+
+    Errors: RuntimeError where one requires grad.
 
     >>> torch.tensor([1.0, 2.0]).map2_(torch.tensor([10.0]), torch.tensor([100.0]), lambda a, b, c: a + b + c)
     tensor([111., 112.])

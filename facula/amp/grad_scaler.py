@@ -183,7 +183,9 @@ class GradScaler:
     def step(self, optimizer: Optimizer, *args: Any, **kwargs: Any) -> Any:
         """Unscale unless done, then `optimizer.step(*args, **kwargs)` unless a gradient is infinite or NaN.
 
-        Returns what that returns, None when left out. RuntimeError for a closure, and when called twice before update().
+        Returns: what that returns, None when left out.
+
+        Errors: RuntimeError for a closure, and when called twice before update().
         """
         if not self._enabled:
             return optimizer.step(*args, **kwargs)

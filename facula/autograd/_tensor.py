@@ -16,7 +16,9 @@ def _handle(hooks, hook):
 def register_hook(self, hook):
     """Call `hook(grad)` whenever the gradient of the tensor is computed; a Tensor it returns replaces the gradient.
 
-    Returns a handle whose `remove()` takes the hook out. Errors: RuntimeError when the tensor requires no gradient.
+    Returns: a handle whose `remove()` takes the hook out.
+
+    Errors: RuntimeError when the tensor requires no gradient.
 
     >>> x = torch.tensor(2.0, requires_grad=True)
     >>> y = x * 3
@@ -35,7 +37,7 @@ def register_hook(self, hook):
 def register_post_accumulate_grad_hook(self, hook):
     """Call `hook(leaf)` after the gradient of this leaf was added to `.grad`, for example to step an optimizer at once.
 
-    Returns a handle whose `remove()` takes the hook out.
+    Returns: a handle whose `remove()` takes the hook out.
 
     >>> x = torch.tensor(2.0, requires_grad=True)
     >>> handle = x.register_post_accumulate_grad_hook(lambda leaf: print(leaf.grad))
@@ -63,7 +65,7 @@ def register_node_hook(self, fn):
 def register_prehook(self, fn):
     """Call `fn(grad_outputs)` before the node runs; a tuple it returns replaces grad_outputs.
 
-    Returns a handle whose `remove()` takes the hook out.
+    Returns: a handle whose `remove()` takes the hook out.
 
     >>> x = torch.tensor(2.0, requires_grad=True)
     >>> y = x * 3

@@ -118,8 +118,9 @@ class profile:
         use_kineto, experimental_config, acc_events, custom_trace_id_callback, post_processing_timeout_s: taken for
             compatibility; they set what PyTorch's own recorder does.
 
-    One profile can run at a time. Errors: RuntimeError for a second one, and for results that are asked for before it
-    ended.
+    One profile can run at a time.
+
+    Errors: RuntimeError for a second one, and for results that are asked for before it ended.
 
     >>> with torch.autograd.profiler.profile(record_shapes=True) as recorded:
     ...     y = torch.ones(2, 3) @ torch.ones(3, 2)

@@ -57,7 +57,7 @@ def stack_module_state(models: Sequence[Module]) -> tuple[dict[str, Tensor], dic
     Args:
         models: a list of modules of one class, all in training or all in evaluation.
 
-    Returns two dicts from names to tensors; parameters that require gradients become leaves that do.
+    Returns: two dicts from names to tensors; parameters that require gradients become leaves that do.
 
     Errors: RuntimeError for no models, models of different classes, and of different modes.
 

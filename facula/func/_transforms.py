@@ -327,7 +327,7 @@ def vjp(func: Callable[..., Any], *primals: Tensor, has_aux: bool = False) -> tu
         primals: its arguments, tensors or nested containers of them.
         has_aux: whether the result has aux as a third part.
 
-    Returns ``(output, vjp_fn)`` or ``(output, vjp_fn, aux)``; ``vjp_fn(cotangents)``, of the output's structure, gives a tuple
+    Returns: ``(output, vjp_fn)`` or ``(output, vjp_fn, aux)``; ``vjp_fn(cotangents)``, of the output's structure, gives a tuple
     with one gradient per primal.
 
     Errors: RuntimeError for cotangents of another structure.
@@ -405,7 +405,7 @@ def jvp(func: Callable[..., Any], primals: Sequence[Tensor], tangents: Sequence[
         strict: whether an output that does not depend on the primals is a RuntimeError rather than zeros.
         has_aux: whether the result has aux as a third part.
 
-    Returns ``(output, tangent)`` or ``(output, tangent, aux)``.
+    Returns: ``(output, tangent)`` or ``(output, tangent, aux)``.
 
     Errors: RuntimeError for primals and tangents that do not fit; ValueError for integers.
 
@@ -452,7 +452,7 @@ def linearize(func: Callable[..., Any], *primals: Tensor) -> tuple[Tensor, Calla
         func: gives a tensor or nested containers of them.
         primals: its arguments.
 
-    Returns ``(output, jvp_fn)``; ``jvp_fn(*tangents)`` takes one tangent per primal.
+    Returns: ``(output, jvp_fn)``; ``jvp_fn(*tangents)`` takes one tangent per primal.
 
     >>> output, jvp_fn = torch.func.linearize(torch.sin, torch.tensor(0.))
     >>> output, jvp_fn(torch.tensor(1.)), jvp_fn(torch.tensor(2.))

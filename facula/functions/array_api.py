@@ -311,7 +311,7 @@ def unique_all(x: Tensor, /) -> UniqueAll:
     Args:
         x: a tensor of any shape.
 
-    Returns a named tuple of values, indices (into x flattened), inverse_indices (of the shape of x) and counts.
+    Returns: a named tuple of values, indices (into x flattened), inverse_indices (of the shape of x) and counts.
 
     >>> torch.unique_all(torch.tensor([3, 1, 3]))
     UniqueAll(values=tensor([1, 3]), indices=tensor([1, 0]), inverse_indices=tensor([1, 0, 1]), counts=tensor([1, 2]))
@@ -326,7 +326,7 @@ def unique_counts(x: Tensor, /) -> UniqueCounts:
     Args:
         x: a tensor of any shape.
 
-    Returns a named tuple of values and counts.
+    Returns: a named tuple of values and counts.
 
     >>> torch.unique_counts(torch.tensor([3, 1, 3]))
     UniqueCounts(values=tensor([1, 3]), counts=tensor([1, 2]))
@@ -340,7 +340,7 @@ def unique_inverse(x: Tensor, /) -> UniqueInverse:
     Args:
         x: a tensor of any shape.
 
-    Returns a named tuple of values and inverse_indices, of the shape of x.
+    Returns: a named tuple of values and inverse_indices, of the shape of x.
 
     >>> torch.unique_inverse(torch.tensor([3, 1, 3]))
     UniqueInverse(values=tensor([1, 3]), inverse_indices=tensor([1, 0, 1]))

@@ -22,7 +22,7 @@ def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: bool = False)
         as_tuple: whether the result is a tuple of one tensor of shape (count) per dimension, which is what indexing takes:
             ``x[x.nonzero(as_tuple=True)]``. A 0-d tensor counts as one of a single element then.
 
-    Returns an int64 tensor of shape (count, input.dim()), or the tuple.
+    Returns: an int64 tensor of shape (count, input.dim()), or the tuple.
 
     Errors: RuntimeError for out together with as_tuple.
 

@@ -323,7 +323,9 @@ def spmm(input: Tensor, mat2: Tensor) -> Tensor:
         input: the sparse matrix, (m, k).
         mat2: the strided matrix, (k, n).
 
-    Returns a strided matrix. Errors: RuntimeError for sizes that do not fit.
+    Returns: a strided matrix.
+
+    Errors: RuntimeError for sizes that do not fit.
 
     >>> a = torch.tensor([[0., 2.], [0., 0.]]).to_sparse()
     >>> torch.spmm(a, torch.tensor([[1.], [3.]]))

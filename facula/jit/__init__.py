@@ -380,7 +380,7 @@ def fork(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Future[Any]:
         func: a function.
         args, kwargs: what it is called with.
 
-    Returns a Future that is done. What func raises is raised here.
+    Returns: a Future that is done. What func raises is raised here.
 
     >>> torch.jit.wait(torch.jit.fork(torch.add, torch.ones(1), 2))
     tensor([3.])

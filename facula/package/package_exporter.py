@@ -479,7 +479,10 @@ class PackageExporter:
             self._stack.__exit__(kind, error, trace)
 
     def close(self) -> None:
-        """Write the sources and end the file; nothing can be saved afterwards. Errors: see the class."""
+        """Write the sources and end the file; nothing can be saved afterwards.
+
+        Errors: see the class.
+        """
         if self._zip is None:
             raise RuntimeError("close: the package is closed already, got a second call")
         try:

@@ -160,7 +160,7 @@ def sum(input: Tensor, dim: int | None = None, dtype: facula.dtype | None = None
         dim: an int or a tuple of ints; None for all.
         dtype: that of the result; None keeps the input's.
 
-    Returns a strided tensor where no sparse dimension is left, else a sparse one.
+    Returns: a strided tensor where no sparse dimension is left, else a sparse one.
 
     >>> x = torch.tensor([[0., 2.], [3., 4.]]).to_sparse()
     >>> torch.sparse.sum(x)

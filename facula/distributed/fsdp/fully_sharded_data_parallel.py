@@ -497,8 +497,10 @@ class FullyShardedDataParallel(Module):
             optim_input: what the optimizer was given, parameters or groups of them; default: the model's parameters.
             optim: the optimizer, in place of `optim_input`.
 
-        Returns a new state; one that is so already keeps its keys. Errors: ValueError for parameters that the model does not
-        have and for keys of both kinds; TypeError for another type of keys.
+        Returns: a new state; one that is so already keeps its keys.
+
+        Errors: ValueError for parameters that the model does not have and for keys of both kinds; TypeError for another type of
+        keys.
         """
         if not isinstance(optim_state_key_type, OptimStateKeyType):
             raise TypeError(f"rekey_optim_state_dict: an OptimStateKeyType is needed, got {optim_state_key_type!r}")
