@@ -187,6 +187,8 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
 
     Returns: an `UnpackedDualTensor` of ``primal`` and ``tangent``; the tangent is None where the tensor depends on no dual.
 
+    Both are of the shape of the tensor.
+
     >>> fwAD = torch.autograd.forward_ad
     >>> with fwAD.dual_level():
     ...     fwAD.unpack_dual(torch.ones(1)).tangent is None

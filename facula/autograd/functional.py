@@ -327,7 +327,7 @@ def hessian(func: Callable[..., Any], inputs: Any, create_graph: bool = False, s
 
     Returns: a tensor of shape (*input.shape, *input.shape), or for several inputs tuples of tuples.
 
-    Errors: RuntimeError for an output of more elements.
+    Errors: RuntimeError for an output of more elements; ValueError for another outer_jacobian_strategy.
 
     >>> torch.autograd.functional.hessian(lambda x: (x ** 3).sum(), torch.tensor([1., 2.]))
     tensor([[ 6.,  0.],

@@ -249,6 +249,9 @@ class profile:
     def export_chrome_trace(self, path: str | PathLike[str]) -> None:
         """Write the events to the file `path`, as a trace that Perfetto and browsers' trace viewers read.
 
+        Args:
+            path: the file.
+
         >>> import pathlib, tempfile
         >>> with torch.autograd.profiler.profile() as recorded:
         ...     y = torch.ones(2) + 1
@@ -392,17 +395,29 @@ class KinetoStepTracker:
 
     @classmethod
     def init_step_count(cls, requester: Any) -> None:
-        """Start counting for `requester`, from the present step."""
+        """Start counting for `requester`, from the present step.
+
+        Args:
+            requester: the name of who counts.
+        """
         cls._steps[requester] = cls._current_step
 
     @classmethod
     def erase_step_count(cls, requester: Any) -> bool:
-        """Stop counting for `requester`; return whether it was counted."""
+        """Stop counting for `requester`; return whether it was counted.
+
+        Args:
+            requester: the name of who counts.
+        """
         return cls._steps.pop(requester, None) is not None
 
     @classmethod
     def increment_step(cls, requester: str) -> int:
-        """Count one step of `requester`; return the most that anyone has counted."""
+        """Count one step of `requester`; return the most that anyone has counted.
+
+        Args:
+            requester: the name of who counts.
+        """
         cls._steps[requester] = cls._steps.get(requester, cls._current_step) + 1
         cls._current_step = max(cls._steps.values())
         return cls._current_step

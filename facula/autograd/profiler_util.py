@@ -258,7 +258,11 @@ class FunctionEventAvg:
             setattr(self, name, 0)
 
     def add(self, event: FunctionEvent | FunctionEventAvg) -> Self:
-        """Add an event, or a sum of events. A range inside one of its own name does not count its time twice."""
+        """Add an event, or a sum of events. A range inside one of its own name does not count its time twice.
+
+        Args:
+            event: a FunctionEvent or a FunctionEventAvg.
+        """
         for name in _SUMS:
             setattr(self, name, getattr(self, name) + getattr(event, name))
         self.is_user_annotation |= event.is_user_annotation
@@ -390,6 +394,9 @@ class EventList(list["Any"]):
 
     def export_chrome_trace(self, path: str | PathLike[str]) -> None:
         """Write the events to the file `path`, as JSON that Perfetto and browsers' trace viewers show.
+
+        Args:
+            path: the file.
 
         >>> import pathlib, tempfile
         >>> util = torch.autograd.profiler_util

@@ -97,6 +97,8 @@ def replace_all_batch_norm_modules_(root: _M) -> _M:
     Args:
         root: the module, itself included; it is changed and given back.
 
+    Returns: the module.
+
     >>> net = torch.func.replace_all_batch_norm_modules_(nn.Sequential(nn.BatchNorm1d(3)))
     >>> net[0].running_mean is None
     True

@@ -330,7 +330,8 @@ def vjp(func: Callable[..., Any], *primals: Tensor, has_aux: bool = False) -> tu
     Returns: ``(output, vjp_fn)`` or ``(output, vjp_fn, aux)``; ``vjp_fn(cotangents)``, of the output's structure, gives a tuple
     with one gradient per primal.
 
-    Errors: RuntimeError for cotangents of another structure.
+    Errors: RuntimeError for cotangents of another structure; RuntimeError for no primals and for outputs that are neither
+    floating-point nor complex; ValueError for a primal that is no tensor.
 
     >>> output, vjp_fn = torch.func.vjp(lambda x: x * x, torch.tensor([1., 2.]))
     >>> vjp_fn(torch.tensor([1., 10.]))
@@ -454,6 +455,8 @@ def linearize(func: Callable[..., Any], *primals: Tensor) -> tuple[Tensor, Calla
 
     Returns: ``(output, jvp_fn)``; ``jvp_fn(*tangents)`` takes one tangent per primal.
 
+    Errors: RuntimeError from jvp_fn for tangents of another structure or shape.
+
     >>> output, jvp_fn = torch.func.linearize(torch.sin, torch.tensor(0.))
     >>> output, jvp_fn(torch.tensor(1.)), jvp_fn(torch.tensor(2.))
     (tensor(0.), tensor(1.), tensor(2.))
@@ -485,6 +488,10 @@ def functionalize(func: Callable[..., Any], *, remove: str = "mutations") -> Any
     Args:
         func: the function.
         remove: "mutations" or "mutations_and_views"; changes nothing.
+
+    Returns: func.
+
+    Errors: RuntimeError for another remove.
 
     >>> torch.func.functionalize(lambda x: x.clone().add_(1))(torch.zeros(2))
     tensor([1., 1.])

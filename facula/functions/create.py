@@ -145,6 +145,8 @@ def asarray(obj: Any, *, dtype: facula.dtype | None = None, device: Device = Non
         requires_grad: whether autograd records what is computed from the result. False cuts off the history of a tensor
             given, None leaves it as it is.
 
+    Returns: a tensor of the shape of obj; 0-d for a number.
+
     Errors: ValueError for copy=False where dtype, device or the kind of obj need a copy; RuntimeError for a tensor that
     requires a gradient and a dtype that cannot.
 

@@ -68,7 +68,8 @@ def fused_moving_avg_obs_fake_quant(input: Tensor, observer_on: Tensor, fake_qua
 
     Returns: a tensor like input; the gradient goes through where a value lies within the levels.
 
-    Errors: RuntimeError for a dimension that input has not, and quant_min >= quant_max.
+    Errors: RuntimeError for a dimension that input has not, and quant_min >= quant_max; TypeError for an input that is no
+    floating-point tensor.
 
     Example::
 

@@ -51,6 +51,8 @@ def embedding_renorm_(input: Tensor, indices: Tensor, max_norm: float, norm_type
         max_norm: the largest norm; shorter rows stay.
         norm_type: the order of the norm.
 
+    Returns: input.
+
     >>> torch.embedding_renorm_(torch.tensor([[3., 4.], [30., 40.]]), torch.tensor([0]), 1.0, 2.0)
     tensor([[ 0.6000,  0.8000],
             [30.0000, 40.0000]])

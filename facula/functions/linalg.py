@@ -26,7 +26,8 @@ def lu(A: Tensor, pivot: bool = True, get_infos: bool = False, out: Tensor | Non
 
     Returns: a tuple: L below the diagonal and U above, (..., m, n); the exchanges counted from 1, int32, (..., min(m, n)).
 
-    Errors: RuntimeError for a singular matrix without get_infos, and for pivot=False on the CPU.
+    Errors: RuntimeError for a singular matrix without get_infos, and for pivot=False on the CPU; TypeError for an out of
+    another number of tensors.
 
     >>> torch.lu(torch.tensor([[4., 2.], [2., 3.]]))
     (tensor([[4.0000, 2.0000],
@@ -127,7 +128,9 @@ def frobenius_norm(input: Tensor, dim: int | Sequence[int], keepdim: bool = Fals
         keepdim: whether dimensions that are reduced stay, with size 1.
         out: the tensor that the result is written to.
 
-    Errors: RuntimeError for more than two dimensions.
+    Returns: a tensor of the shape of input without the dimensions in dim, which stay with size 1 where keepdim is True.
+
+    Errors: RuntimeError for more than two dimensions; TypeError for a dim that is neither an int nor a list of ints.
 
     >>> torch.frobenius_norm(torch.tensor([[3., 4.], [0., 0.]]), dim=(0, 1))
     tensor(5.)

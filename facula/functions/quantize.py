@@ -211,6 +211,8 @@ def dequantize(tensor: Sequence[Tensor] | Tensor) -> Tensor | Any:
     Args:
         tensor: the quantised tensor, or several.
 
+    Returns: a tensor of the shape of the given one, or a tuple of them.
+
     Errors: TypeError for what is no tensor. A tensor that is not quantised is converted to float32.
 
     Example::

@@ -55,6 +55,8 @@ def unique(input: Tensor, sorted: bool = True, return_inverse: bool = False, ret
     Returns: the distinct ones; or a tuple of them, the places (int64, of the shape of input, or of its size along dim) and the
     counts (int64), as far as they are wanted.
 
+    Errors: TypeError for a sorted that is no bool.
+
     >>> torch.unique(torch.tensor([3, 1, 3]), return_inverse=True, return_counts=True)
     (tensor([1, 3]), tensor([1, 0, 1]), tensor([1, 2]))
     >>> torch.unique(torch.tensor([[1, 2], [0, 5], [1, 2]]), dim=0)

@@ -138,6 +138,8 @@ def detach(input: Tensor) -> Tensor:
     Args:
         input: the tensor.
 
+    Returns: a tensor of the shape of input, which shares its memory.
+
     >>> x = torch.ones(2, requires_grad=True)
     >>> y = torch.detach(x * 2)
     >>> y.requires_grad, y

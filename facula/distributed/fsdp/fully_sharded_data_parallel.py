@@ -304,6 +304,8 @@ class FullyShardedDataParallel(Module):
         Args:
             max_norm: the largest norm.
             norm_type: which norm.
+
+        Returns: a 0-d tensor, the norm before.
         """
         norm = facula.nn.utils.clip_grad_norm_(self.parameters(), max_norm, norm_type)
         return norm.full_tensor() if isinstance(norm, DTensor) else norm
@@ -390,6 +392,8 @@ class FullyShardedDataParallel(Module):
             state_dict_type: a StateDictType.
             state_dict_config, optim_state_dict_config: settings of the model's and the optimizer's state dicts; RuntimeError
                 for those of another type.
+
+        Returns: the StateDictSettings from before.
         """
         kinds = _CONFIGS[state_dict_type]
         for value, kind in zip((state_dict_config, optim_state_dict_config), kinds):
