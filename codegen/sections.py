@@ -24,6 +24,7 @@ from pathlib import Path
 
 from . import docstrings, emit_docs, results, schema
 from .op import Op
+from .schema_words import DTYPE_SETS
 
 ROOT = Path(__file__).resolve().parents[1]
 KINDS = ("returns", "parameters", "errors")
@@ -81,7 +82,8 @@ def of_op(op: Op, members: list[Op]) -> Iterator[tuple[str, bool]]:
     if names := {emit_docs.python_name(arg) for arg in op.args}:
         yield "parameters", names <= emit_docs.argument_texts(op, members).keys()
     facts = " ".join([*(member.errors for member in members), *emit_docs._facts(op, emit_docs.FUNCTION)])
-    yield "errors", "Error" in facts
+    if len(op.inputs) != 1 or op.kind != "unary" or set(op.dtypes) != set(DTYPE_SETS["all"]):  # else nothing is refused
+        yield "errors", "Error" in facts
 
 
 def of_python(name: docstrings.Name) -> Iterator[tuple[str, bool]]:

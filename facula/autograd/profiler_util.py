@@ -1,4 +1,7 @@
-"""What a profile recorded: events, their sums by name, and tables."""
+"""What a profile recorded: events, their sums by name, and tables.
+
+Long because PyTorch has events, sums and tables in one file of this name.
+"""
 
 from __future__ import annotations
 

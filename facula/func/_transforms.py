@@ -330,8 +330,8 @@ def vjp(func: Callable[..., Any], *primals: Tensor, has_aux: bool = False) -> tu
     Returns: ``(output, vjp_fn)`` or ``(output, vjp_fn, aux)``; ``vjp_fn(cotangents)``, of the output's structure, gives a tuple
     with one gradient per primal.
 
-    Errors: RuntimeError for cotangents of another structure; RuntimeError for no primals and for outputs that are neither
-    floating-point nor complex; ValueError for a primal that is no tensor.
+    Errors: RuntimeError for no primals, cotangents of another structure, and outputs that are neither floating-point nor
+    complex; ValueError for a primal that is no tensor.
 
     >>> output, vjp_fn = torch.func.vjp(lambda x: x * x, torch.tensor([1., 2.]))
     >>> vjp_fn(torch.tensor([1., 10.]))
@@ -445,9 +445,7 @@ def jvp(func: Callable[..., Any], primals: Sequence[Tensor], tangents: Sequence[
 
 
 def linearize(func: Callable[..., Any], *primals: Tensor) -> tuple[Tensor, Callable[..., Any]]:
-    """Return the function's value, and its derivative at the primals as a linear function of tangents.
-
-    That function can be called many times.
+    """Return the function's value, and its derivative at the primals as a linear function of tangents, for any number of calls.
 
     Args:
         func: gives a tensor or nested containers of them.
@@ -488,8 +486,6 @@ def functionalize(func: Callable[..., Any], *, remove: str = "mutations") -> Any
     Args:
         func: the function.
         remove: "mutations" or "mutations_and_views"; changes nothing.
-
-    Returns: func.
 
     Errors: RuntimeError for another remove.
 
