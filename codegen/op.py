@@ -68,6 +68,7 @@ class Op:
     returned: str  # what docstrings say of the results, mostly their shapes, where the kind implies less
     returned: str  # what docstrings say of the results, mostly their shapes, where the kind implies less
     returned: str  # what docstrings say of the results, mostly their shapes, where the kind implies less
+    returned: str  # what docstrings say of the results, mostly their shapes, where the kind implies less
     errors: str  # what docstrings say of errors, beyond what the kind implies
     example: str  # lines of an interpreter session, which is run as a test; or ""
     samples: object

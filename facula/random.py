@@ -69,6 +69,8 @@ def initial_seed() -> int:
 def get_rng_state() -> Tensor:
     """Return the state of the CPU's default generator, a uint8 tensor.
 
+    Returns: a vector of uint8, as set_rng_state takes it.
+
     >>> state = torch.get_rng_state()
     >>> a = torch.rand(2)
     >>> torch.set_rng_state(state)

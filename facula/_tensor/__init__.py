@@ -84,6 +84,9 @@ def apply_(self, callable):
     """Replace each element by callable(element) in place; return the tensor. For the CPU, and slow: Python is called each
     time.
 
+    Args:
+        callable: takes a number and gives a number.
+
     Errors: RuntimeError for a tensor that requires grad.
 
     >>> torch.tensor([1.0, 4.0]).apply_(lambda value: value + 1)
@@ -99,6 +102,10 @@ def map_(self, tensor, callable):
     """Replace each element by callable(element, element of `tensor`) in place; return the tensor. Slow, as apply_.
 
     `tensor` is broadcast to this shape.
+
+    Args:
+        tensor: what broadcasts to the shape of this tensor.
+        callable: takes two numbers and gives one.
 
     Errors: RuntimeError where one of the two requires grad.
 

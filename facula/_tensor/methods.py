@@ -205,6 +205,10 @@ def map2_(self, x, y, callable):
 
     The tensors `x` and `y` are broadcast to this shape. Slow: Python is called each time.
 
+    Args:
+        x, y: tensors that broadcast to the shape of this one.
+        callable: takes three numbers and gives one.
+
     Errors: RuntimeError where one requires grad.
 
     >>> torch.tensor([1.0, 2.0]).map2_(torch.tensor([10.0]), torch.tensor([100.0]), lambda a, b, c: a + b + c)
@@ -223,6 +227,10 @@ def module_load(self, other, assign=False):
 
     With `assign` it is `other` without history, else this tensor with the values of `other`.
 
+    Args:
+        other: a tensor of the shape of this one.
+        assign: whether other takes the place of this tensor.
+
     >>> x, other = torch.zeros(2), torch.ones(2)
     >>> x.module_load(other).data_ptr() == x.data_ptr(), x
     (True, tensor([1., 1.]))
@@ -235,6 +243,9 @@ def module_load(self, other, assign=False):
 def resize(self, *sizes):
     """Return the elements in the shape `sizes`, a copy only where they do not lie in order; deprecated for `view` and
     `reshape`.
+
+    Args:
+        sizes: the shape, as ints or one sequence.
 
     Errors: RuntimeError where the number of elements differs; a UserWarning always.
 
@@ -255,6 +266,9 @@ def resize(self, *sizes):
 def resize_as(self, tensor):
     """Return the elements in the shape of `tensor`; deprecated for `reshape`. Errors and warnings are those of `resize`.
 
+    Args:
+        tensor: the tensor whose shape is taken.
+
     >>> import warnings
     >>> with warnings.catch_warnings():
     ...     warnings.simplefilter("ignore")
@@ -269,6 +283,11 @@ def dim_order(self, ambiguity_check=False):
 
     With `ambiguity_check` a RuntimeError where sizes of 1 or overlapping strides leave the order open; given a list of
     memory formats, only where more than one of them fits.
+
+    Args:
+        ambiguity_check: True, or a list of memory formats.
+
+    Errors: RuntimeError with ambiguity_check where the order is open.
 
     >>> x = torch.zeros(2, 3, 4, 5)
     >>> x.dim_order(), x.to(memory_format=torch.channels_last).dim_order()
@@ -292,6 +311,10 @@ def dim_order(self, ambiguity_check=False):
 
 def to_device(self, device, /, *, stream=None):
     """Return the tensor on `device`, under the name that the Array API gives it.
+
+    Args:
+        device: the device.
+        stream: None.
 
     Errors: ValueError for a `stream` that is not None.
 
@@ -393,6 +416,9 @@ def record_stream(self, stream):
     """Make the tensor's memory be used again only when `stream`, a CUDA stream, has done what is queued when the tensor dies.
 
     It is needed where a tensor that was made on one stream is used on another.
+
+    Args:
+        stream: a CUDA stream.
 
     >>> if torch.cuda.is_available():
     ...     torch.ones(2, device="cuda").record_stream(torch.cuda.Stream())

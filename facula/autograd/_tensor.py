@@ -16,6 +16,9 @@ def _handle(hooks, hook):
 def register_hook(self, hook):
     """Call `hook(grad)` whenever the gradient of the tensor is computed; a Tensor it returns replaces the gradient.
 
+    Args:
+        hook: takes the gradient, of the shape of the tensor, and gives another one or None.
+
     Returns: a handle whose `remove()` takes the hook out.
 
     Errors: RuntimeError when the tensor requires no gradient.
@@ -36,6 +39,9 @@ def register_hook(self, hook):
 
 def register_post_accumulate_grad_hook(self, hook):
     """Call `hook(leaf)` after the gradient of this leaf was added to `.grad`, for example to step an optimizer at once.
+
+    Args:
+        hook: takes the leaf; what it gives is not looked at.
 
     Returns: a handle whose `remove()` takes the hook out.
 

@@ -431,6 +431,9 @@ class KinetoStepTracker:
 def load_nvprof(path: str | PathLike[str]) -> Any:
     """Raise NotImplementedError, whatever `path` is: files that nvprof wrote are not read.
 
+    Args:
+        path: a file.
+
     >>> torch.autograd.profiler.load_nvprof("trace.nvvp")
     Traceback (most recent call last):
         ...
@@ -441,6 +444,9 @@ def load_nvprof(path: str | PathLike[str]) -> Any:
 
 def parse_nvprof_trace(path: str | PathLike[str]) -> Any:
     """Raise NotImplementedError, whatever `path` is: files that nvprof wrote are not read.
+
+    Args:
+        path: a file.
 
     >>> torch.autograd.profiler.parse_nvprof_trace("trace.nvvp")
     Traceback (most recent call last):

@@ -24,6 +24,9 @@ __all__ = [
 def format_time(microseconds: float) -> str:
     """Return a time, given in `microseconds`, in the unit that suits it.
 
+    Args:
+        microseconds: a time in microseconds.
+
     >>> torch.autograd.profiler_util.format_time(1500.0)
     '1.500ms'
     """
@@ -36,6 +39,9 @@ def format_time(microseconds: float) -> str:
 
 def format_memory(nbytes: int) -> str:
     """Return a number of bytes, `nbytes`, which may be negative, in the unit that suits it.
+
+    Args:
+        nbytes: a number of bytes.
 
     >>> torch.autograd.profiler_util.format_memory(-2048)
     '-2.00 KB'

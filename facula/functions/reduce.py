@@ -94,6 +94,8 @@ def unique_consecutive(input: Tensor, return_inverse: bool = False, return_count
 
     Returns: the first ones; or a tuple of them, the runs (int64) and the lengths (int64), as far as they are wanted.
 
+    The first ones are a vector, or with dim of the shape of input with fewer positions along it.
+
     >>> torch.unique_consecutive(torch.tensor([1, 1, 2, 1]), return_counts=True)
     (tensor([1, 2, 1]), tensor([2, 1, 1]))
     """

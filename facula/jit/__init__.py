@@ -396,6 +396,8 @@ def wait(future: Future[Any]) -> int:
     Args:
         future: what fork returned.
 
+    Errors: RuntimeError for what is no future.
+
     >>> torch.jit.wait(torch.jit.fork(torch.neg, torch.ones(1)))
     tensor([-1.])
     """

@@ -331,6 +331,10 @@ class PackageExporter:
 
         `dependencies` says whether what a module that is packed imports is packed as well.
 
+        Args:
+            module_name: the name of the module.
+            dependencies: whether what a module that is packed imports is packed as well.
+
         >>> import io
         >>> with torch.package.PackageExporter(io.BytesIO()) as exporter:
         ...     exporter.extern("numpy")
@@ -410,6 +414,11 @@ class PackageExporter:
 
     def all_paths(self, src: str, dst: str) -> str:
         """Return the part of the graph that is between the modules `src` and `dst`, as Graphviz reads it; ValueError for
+
+        Args:
+            src, dst: names of modules of the graph.
+
+        Errors: ValueError for names that are not in the graph.
         others."""
         return self.dependency_graph.all_paths(src, dst)
 
