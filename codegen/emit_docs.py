@@ -11,9 +11,6 @@ import yaml
 from .emit_autograd import out_names
 from .op import Argument, Op
 from .results import returned
-from .results import returned
-from .results import returned
-from .results import returned
 from .schema_words import DTYPE_SETS
 
 TYPES = {
@@ -63,12 +60,6 @@ def docstring(public: str, members: list[Op], form: Form = FUNCTION) -> str:
     arguments = {name: text for op in members for name, text in argument_texts(op, members, form).items()}
     if arguments:
         parts.append("\n    ".join(["Args:", *(f"{name}: {text}" for name, text in arguments.items())]))
-    if results := results_text(members, form):
-        parts.append(f"Returns: {results}")
-    if results := results_text(members, form):
-        parts.append(f"Returns: {results}")
-    if results := results_text(members, form):
-        parts.append(f"Returns: {results}")
     if results := results_text(members, form):
         parts.append(f"Returns: {results}")
     if errors := " ".join(dict.fromkeys(form.words(op, op.errors) for op in members if op.errors)):
@@ -129,57 +120,6 @@ def results_text(members: list[Op], form: Form = FUNCTION) -> str:
     for text, op in found.items():
         others = [other for other in members if other is not op and form.words(other, returned(other)) != text]
         own = [a for a in form.arguments(op) if others and all(a.name != b.name for other in others for b in other.args)]
-        name = next((python_name(a) for a in own if a.default is None), "")
-        parts.append((f"with {name} " if name else "or " if parts else "") + text.removesuffix("."))
-    return "; ".join(parts) + "." * bool(parts)
-
-
-def results_text(members: list[Op], form: Form = FUNCTION) -> str:
-    """Return what is said of the results: of overloads whose results differ, each after an argument that only it has."""
-    if form.in_place:
-        return "self, which holds the result."
-    found: dict[str, Op] = {}
-    for op in members:
-        if text := form.words(op, returned(op)):
-            found.setdefault(text, op)
-    parts: list[str] = []
-    for text, op in found.items():
-        others = [other for other in members if other is not op and form.words(other, returned(other)) != text]
-        own = [a for a in form.arguments(op) if all(a.name != b.name for other in others for b in other.args)]
-        name = next((python_name(a) for a in own if a.default is None), "")
-        parts.append((f"with {name} " if name else "or " if parts else "") + text.removesuffix("."))
-    return "; ".join(parts) + "." * bool(parts)
-
-
-def results_text(members: list[Op], form: Form = FUNCTION) -> str:
-    """Return what is said of the results: of overloads whose results differ, each after an argument that only it has."""
-    if form.in_place:
-        return "self, which holds the result."
-    found: dict[str, Op] = {}
-    for op in members:
-        if text := form.words(op, returned(op)):
-            found.setdefault(text, op)
-    parts: list[str] = []
-    for text, op in found.items():
-        others = [other for other in members if other is not op and form.words(other, returned(other)) != text]
-        own = [a for a in form.arguments(op) if all(a.name != b.name for other in others for b in other.args)]
-        name = next((python_name(a) for a in own if a.default is None), "")
-        parts.append((f"with {name} " if name else "or " if parts else "") + text.removesuffix("."))
-    return "; ".join(parts) + "." * bool(parts)
-
-
-def results_text(members: list[Op], form: Form = FUNCTION) -> str:
-    """Return what is said of the results: of overloads whose results differ, each after an argument that only it has."""
-    if form.in_place:
-        return "self, which holds the result."
-    found: dict[str, Op] = {}
-    for op in members:
-        if text := form.words(op, returned(op)):
-            found.setdefault(text, op)
-    parts: list[str] = []
-    for text, op in found.items():
-        others = [other for other in members if other is not op and form.words(other, returned(other)) != text]
-        own = [a for a in form.arguments(op) if all(a.name != b.name for other in others for b in other.args)]
         name = next((python_name(a) for a in own if a.default is None), "")
         parts.append((f"with {name} " if name else "or " if parts else "") + text.removesuffix("."))
     return "; ".join(parts) + "." * bool(parts)

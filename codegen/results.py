@@ -5,12 +5,7 @@ The words are those of the schema, in which the first argument is `self`.
 
 from __future__ import annotations
 
-import re
-
 from .op import Op
-
-#: Words of `doc` that tell a shape, so that nothing needs to be added.
-SHAPES = re.compile(r"0-d tensor|of shape|result is \(|the shape of|in the shape|results? \(|\(N, |\(\*|vector|matri")
 
 
 def returned(op: Op) -> str:
@@ -40,6 +35,8 @@ def implied(op: Op) -> str:
         return f"{tensors} of the shape of {first}."
     if "dim" in names and "keepdim" in names:
         return _reduced(op, tensors, first)
+    if op.kind == "reduce" and "dim" not in names and not several:
+        return "a 0-d tensor."
     if op.name.endswith("_copy"):
         made = "new tensors" if op.returns == ("Tensor[]",) else "a new tensor"
         return f"{made} of the shape that {op.name.removesuffix('_copy')} gives."
@@ -48,9 +45,7 @@ def implied(op: Op) -> str:
 
 def _reduced(op: Op, tensors: str, first: str) -> str:
     dim = next(arg for arg in op.args if arg.name == "dim")
-    whole = dim.default in ("None", "[]")
     several = dim.type.startswith("int[]")
-    stays = "they stay" if several or whole else "it stays"
-    which = "the dimensions in dim" if several else "dimension dim"
-    none = {"None": " (0-d where it is None)", "[]": " (0-d where it is empty)"}.get(dim.default or "", "")
-    return f"{tensors} of the shape of {first} without {which}{none}; with keepdim {stays}, with size 1."
+    every = {"None": " (all where it is None)", "[]": " (all where it is empty)"}.get(dim.default or "", "")
+    which = f"{'the dimensions in dim' if several else 'dimension dim'}{every}, which {'stay' if several or every else 'stays'}"
+    return f"{tensors} of the shape of {first} without {which} with size 1 where keepdim is True."

@@ -312,24 +312,6 @@ class _Builder:
             self.fail("returns", f"words that go on after 'Returns:' and end with a full stop are expected, got {text!r}")
         return " ".join(str(text).split())
 
-    def returned_text(self) -> str:
-        text = self.entry.get("returns", "")
-        if text and not (isinstance(text, str) and text.rstrip().endswith(".")):
-            self.fail("returns", f"words that go on after 'Returns:' and end with a full stop are expected, got {text!r}")
-        return " ".join(str(text).split())
-
-    def returned_text(self) -> str:
-        text = self.entry.get("returns", "")
-        if text and not (isinstance(text, str) and text.rstrip().endswith(".")):
-            self.fail("returns", f"words that go on after 'Returns:' and end with a full stop are expected, got {text!r}")
-        return " ".join(str(text).split())
-
-    def returned_text(self) -> str:
-        text = self.entry.get("returns", "")
-        if text and not (isinstance(text, str) and text.rstrip().endswith(".")):
-            self.fail("returns", f"words that go on after 'Returns:' and end with a full stop are expected, got {text!r}")
-        return " ".join(str(text).split())
-
     def example(self) -> str:
         text = self.entry.get("example", "")
         if text and not (isinstance(text, str) and text.startswith(">>> ")):

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from . import _C
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from facula import Generator, Tensor
 
 default_generator: Generator = _C.default_generator
@@ -123,7 +125,8 @@ def thread_safe_generator() -> None:
 
 
 @contextlib.contextmanager
-def fork_rng(devices=None, enabled=True, _caller="fork_rng", _devices_kw="devices", device_type=None):
+def fork_rng(devices: Any = None, enabled: bool = True, _caller: str = "fork_rng", _devices_kw: str = "devices",
+             device_type: str | None = None):  # fmt: skip
     """Put the default generators back, at the end of the block, to what they were at its beginning.
 
     Args:

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import math
 import warnings
+from typing import TYPE_CHECKING
 
 from facula import _C
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from facula.types import Device
 
 Tensor = _C.Tensor
 
@@ -309,7 +315,7 @@ def dim_order(self, ambiguity_check=False):
     return order
 
 
-def to_device(self, device, /, *, stream=None):
+def to_device(self, device: Device, /, *, stream: Any = None):
     """Return the tensor on `device`, under the name that the Array API gives it.
 
     Args:

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from .. import _C
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
 
 
 def _handle(hooks, hook):
@@ -53,7 +59,7 @@ def register_post_accumulate_grad_hook(self, hook):
     return _handle(_C._leaf_hooks(self), hook)
 
 
-def register_node_hook(self, fn):
+def register_node_hook(self, fn: Callable[..., Any]):
     """Call `fn(grad_inputs, grad_outputs)` after the node ran; a tuple it returns replaces grad_inputs.
 
     Both are tuples of gradients, with respect to the inputs of the op and to its outputs. Returns a handle with `remove()`.
@@ -68,7 +74,7 @@ def register_node_hook(self, fn):
     return _handle(_C._node_hooks(self), fn)
 
 
-def register_prehook(self, fn):
+def register_prehook(self, fn: Callable[..., Any]):
     """Call `fn(grad_outputs)` before the node runs; a tuple it returns replaces grad_outputs.
 
     Returns: a handle whose `remove()` takes the hook out.

@@ -490,7 +490,7 @@ class MemPool:
 
 
 @contextlib.contextmanager
-def use_mem_pool(pool, device=None):
+def use_mem_pool(pool: MemPool, device: Device = None):
     """Take from the pool what this thread allocates on the device; threads that it starts do not.
 
     Args:

@@ -232,7 +232,7 @@ _PER_CHANNEL = "torch.quantize_per_channel(torch.ones(2), torch.tensor([0.5, 1.0
 
 
 def _method(name, doc, made, shown):
-    def function(input):
+    def function(input: Tensor):
         if not isinstance(input, QuantizedTensor):
             kind = input.dtype if isinstance(input, facula.Tensor) else type(input).__name__
             raise NotImplementedError(f"{name}: expected a quantised tensor, got {kind}")

@@ -407,7 +407,7 @@ def wait(future: Future[Any]) -> int:
 
 
 @contextlib.contextmanager
-def optimized_execution(should_optimize):
+def optimized_execution(should_optimize: bool):
     """Return a context without effect: there is no optimizer to turn on or off.
 
     Args:
@@ -421,7 +421,7 @@ def optimized_execution(should_optimize):
 
 
 @contextlib.contextmanager
-def fuser(name):
+def fuser(name: str):
     """Return a context without effect: there is no fuser to choose.
 
     Args:

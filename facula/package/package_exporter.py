@@ -413,13 +413,13 @@ class PackageExporter:
         return self.dependency_graph.predecessors(module_name) if module_name in self.dependency_graph else []
 
     def all_paths(self, src: str, dst: str) -> str:
-        """Return the part of the graph that is between the modules `src` and `dst`, as Graphviz reads it; ValueError for
+        """Return the part of the graph that is between the modules `src` and `dst`, as Graphviz reads it.
 
         Args:
             src, dst: names of modules of the graph.
 
         Errors: ValueError for names that are not in the graph.
-        others."""
+        """
         return self.dependency_graph.all_paths(src, dst)
 
     def _with_action(self, action):

@@ -350,7 +350,7 @@ class FullyShardedDataParallel(Module):
     @staticmethod
     @contextlib.contextmanager
     def summon_full_params(
-        module, recurse: bool = True, writeback: bool = True, rank0_only: bool = False, offload_to_cpu: bool = False,
+        module: Module, recurse: bool = True, writeback: bool = True, rank0_only: bool = False, offload_to_cpu: bool = False,
         with_grads: bool = False,
     ):  # fmt: skip
         """Return a context in which modules have whole parameters. All processes enter it.
@@ -418,7 +418,8 @@ class FullyShardedDataParallel(Module):
 
     @staticmethod
     @contextlib.contextmanager
-    def state_dict_type(module, state_dict_type, state_dict_config=None, optim_state_dict_config=None):
+    def state_dict_type(module: Module, state_dict_type: StateDictType, state_dict_config: Any = None,
+                        optim_state_dict_config: Any = None):  # fmt: skip
         """Return a context in which `state_dict` holds something else.
 
         Args:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from facula import nn
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from facula.nn.modules.module import Module
@@ -204,7 +205,7 @@ _enabled: list[tuple[Any, ...]] = []
 
 
 @contextlib.contextmanager
-def enable_wrap(*, wrapper_cls, **wrapper_kwargs):
+def enable_wrap(*, wrapper_cls: Callable[..., Any], **wrapper_kwargs: Any):
     """Return a context in which `wrap` wraps.
 
     Args:
