@@ -97,7 +97,7 @@ def custom_op(name: str, fn: Callable[..., Any] | None = None, /, *, mutates_arg
         device_types: the kinds of devices that `fn` is the kernel for, a word or several; None for all.
         schema: its text, which nobody needs unless annotations do not tell it.
 
-    Returns the operator, whose methods `register_kernel`, `register_fake`, `register_autograd`, `register_vmap` and
+    Returns: the operator, whose methods `register_kernel`, `register_fake`, `register_autograd`, `register_vmap` and
     `register_autocast` complete it.
 
     Errors: NotImplementedError for an unknown kind of device.
