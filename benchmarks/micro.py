@@ -1,4 +1,4 @@
-"""Facula against PyTorch, one row per stated speed target, by turns in one process.
+"""Measure Facula against PyTorch, one row per stated speed target, by turns in one process.
 
     python benchmarks/micro.py [--threads 1] [--level v3] [--rounds 15] [--only TEXT] [--json FILE]
 

@@ -1,4 +1,4 @@
-"""Training steps, optimizers, data loading and checkpoints: ratio of times (or bytes) PyTorch / Facula.
+"""Measure training steps, optimizers, data loading and checkpoints: ratio of times (or bytes) PyTorch / Facula.
 
     python benchmarks/training.py [--only TEXT] [--repeat 7] [--json FILE]
 
@@ -214,7 +214,7 @@ def own_memory() -> int:
 
 
 class Items:
-    """Small items; every 5000th also tells the memory of the worker that made it."""
+    """Hold small items; every 5000th also reports the memory of the worker that made it."""
 
     def __init__(self, m, watched):
         self.m, self.watched = m, watched

@@ -1,4 +1,4 @@
-"""Generates the code of all ops: `python -m codegen --ops ops --source src --out build/gen`."""
+"""Generate the code of all ops: `python -m codegen --ops ops --source src --out build/gen`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ EMITTERS = (emit_ops, emit_autograd, emit_boxed, emit_python, emit_schema_json, 
 
 
 class Writer:
-    """Writes a file only when its text changed, so that ninja rebuilds little; remembers what was written."""
+    """Write a file only when its text has changed, so that ninja rebuilds little, and record the files that were written."""
 
     def __init__(self):
         self.files: list[Path] = []

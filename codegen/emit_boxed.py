@@ -1,4 +1,5 @@
-"""The boxed table: rows for every form of every op, {id, form, function, thunk}, and what is known of an op in words.
+"""Emit the boxed table: rows {id, form, function, thunk} for every form of every op, and the facts about an op as
+words.
 
 Thunks are templates over C++ signatures (src/program/boxing.h). Rows are sorted by signature and cut into files between
 two signatures, so that no thunk is compiled twice.

@@ -1,4 +1,4 @@
-"""Operators of `torch.ops.aten` that PyTorch's functions are made of, and that no public function is."""
+"""Define operators of `torch.ops.aten` that are parts of PyTorch's functions and have no public function of their own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The functions that checkpoints and pickles name to rebuild tensors.
+"""Define the functions that checkpoints and pickles call by name to rebuild tensors.
 
 Each takes exactly what a pickle stream holds and checks all of it, since the stream may have been
 written by anybody: types, signs, products, and that the tensor stays inside its storage.
@@ -304,7 +304,7 @@ def _rebuild_qtensor(storage, storage_offset, size, stride, quantizer_params, re
 
 
 class KeyErrorMessage(str):
-    """Text whose repr is itself, so that a KeyError shows it with its line breaks."""
+    """Represent a text that is its own repr, so that a KeyError prints it with its line breaks."""
 
     __slots__ = ()
 
@@ -313,7 +313,7 @@ class KeyErrorMessage(str):
 
 
 class ExceptionWrapper:
-    """An exception on its way from another process or thread: its class, and its traceback as text.
+    """Carry an exception from another process or thread: its class, and its traceback as text.
 
     Args:
         exc_info: as of `sys.exc_info()`; by default the exception being handled.

@@ -1,4 +1,4 @@
-"""How tensors print: PyTorch's text, character for character."""
+"""Format tensors as text, character for character as PyTorch prints them."""
 
 from __future__ import annotations
 
@@ -46,8 +46,14 @@ def sparse_contents(tensor, indent, obvious_dtypes, contents):
 
 @dataclasses.dataclass
 class PrintOptions:
-    """precision: digits after the point; threshold: elements above which only edgeitems at each end are shown;
-    linewidth: characters per line; sci_mode: True, False, or None to decide by the values."""
+    """Hold the settings of printing.
+
+    Attributes:
+        precision: the number of digits after the point.
+        threshold: the number of elements above which only `edgeitems` at each end of a dimension are printed.
+        linewidth: the number of characters in a line.
+        sci_mode: whether numbers are written with an exponent; None decides by the values.
+    """
 
     precision: int = 4
     threshold: float = 1000
@@ -100,7 +106,7 @@ def printoptions(**settings):
 
 
 class NumberFormat:
-    """One format for all numbers of a tensor: fixed, scientific, or integers with a point.
+    """Choose one format for all numbers of a tensor: fixed-point, scientific, or integers with a point.
 
     Args:
         values: the numbers that will be shown.
@@ -142,7 +148,7 @@ class NumberFormat:
 
 
 class ComplexFormat:
-    """A format for the real parts and one for the imaginary parts."""
+    """Choose one format for the real parts of a tensor's numbers and another one for the imaginary parts."""
 
     def __init__(self, values, floating):
         self.real = NumberFormat([v.real for v in values], floating)

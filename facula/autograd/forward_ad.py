@@ -1,4 +1,4 @@
-"""Forward mode: dual numbers, whose tangents follow ops.
+"""Implement forward mode: dual numbers, whose tangents are propagated through ops.
 
     with dual_level():
         x = make_dual(primal, tangent)
@@ -27,7 +27,7 @@ __all__ = ["UnpackedDualTensor", "enter_dual_level", "exit_dual_level", "make_du
 
 
 class UnpackedDualTensor(NamedTuple):
-    """The value of a dual and its tangent, None where the value does not depend on any dual input.
+    """Hold the value of a dual number and its tangent, which is None where the value does not depend on any dual input.
 
     Args:
         primal: the value.
@@ -166,6 +166,7 @@ def _make(tensor, tangent, level=None):
         )
     if tangent.is_complex() and not tensor.is_complex():
         raise RuntimeError(f"make_dual: the tangent of a real tensor of {tensor.dtype} must be real, got {tangent.dtype}")
+    # `origin` is the input of the graph whose direction is the tangent; `dual` is the view of it that the program gets.
     dual, origin = _C._make_dual(tensor)
     opened.duals.append((dual, _state_of(dual), len(opened.inputs)))
     opened.inputs.append(origin)
@@ -185,7 +186,9 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
         tensor: any tensor.
         level: the level of forward mode; None for the innermost.
 
-    Returns an `UnpackedDualTensor` of ``primal`` and ``tangent``; the tangent is None where the tensor depends on no dual.
+    Returns: an `UnpackedDualTensor` of ``primal`` and ``tangent``; the tangent is None where the tensor depends on no dual.
+
+    Both are of the shape of the tensor.
 
     >>> fwAD = torch.autograd.forward_ad
     >>> with fwAD.dual_level():
@@ -305,6 +308,8 @@ def pushforward(outputs: Any, inputs: Any, tangents: Sequence[Tensor], forward: 
 
 
 def _pushforward_one(output, inputs, tangents, forward):
+    # Backward is linear in the gradient of the output. Differentiating it by that gradient (the probe) therefore gives
+    # the product of the Jacobian with a direction.
     probe = _C.zeros_like(output.detach()).requires_grad_()
     pulled = _C._run_backward((output,), (probe,), tuple(inputs), True, True, False, forward)
     used = [(p, t) for p, t in zip(pulled, tangents) if p is not None]
@@ -358,7 +363,7 @@ class _transform_level:
 
 
 class dual_level(_Switch):
-    """Within it, a level of forward mode is open: results of duals carry derivatives along.
+    """Open a level of forward mode in a block, in which results of dual numbers carry their derivatives.
 
     >>> fwAD = torch.autograd.forward_ad
     >>> with fwAD.dual_level():
@@ -379,7 +384,7 @@ def _is_fwd_grad_enabled() -> bool:
 
 
 class _set_fwd_grad_enabled(_Switch):
-    """Switches forward mode for the ops within."""
+    """Switch forward mode for the ops in a block."""
 
     def __init__(self, mode: bool):
         self.mode = mode

@@ -1,4 +1,5 @@
-"""Names that PyTorch has and Facula has not, with reasons: one table, which is read when such a name is requested.
+"""List names that PyTorch has and Facula lacks, with reasons, in one table, which is read when such a name is
+requested.
 
 `REASONS` says for a keyword why, and what to use instead. `NAMES` lists, by reason and module, the public names, and those
 private ones that programs are known to use; a module without names can be imported and is otherwise empty. `REMOVED` are

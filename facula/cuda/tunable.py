@@ -1,4 +1,4 @@
-"""The fastest of cuBLASLt's ways for each matrix product, found by trying.
+"""Find the fastest of cuBLASLt's algorithms for each matrix product by measuring them.
 
     torch.cuda.tunable.enable()      # or PYTORCH_TUNABLEOP_ENABLED=1
     model(x)                         # a product of new sizes waits while up to 16 ways are timed
@@ -224,6 +224,8 @@ def read_file(filename: str | None = None) -> bool:
 
     Args:
         filename: the path; None: get_filename().
+
+    Returns: whether something was read.
 
     Errors: NotImplementedError without a device.
 

@@ -1,4 +1,4 @@
-"""A program as a graph of torch.fx: targets are `torch.ops.aten.*`, sizes that vary are nodes."""
+"""Convert a program to a graph of torch.fx: targets are `torch.ops.aten.*`, and sizes that vary are nodes."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def target_of(key, aten):
 
 
 class Builder:
-    """Makes the graph.
+    """Build the graph.
 
     Args:
         program: a `_C._Program`.

@@ -1,4 +1,4 @@
-"""Losses as ops of PyTorch's core IR, forwards and backwards: rules for `_backward_rules.RULES`.
+"""Define losses as ops of PyTorch's core IR, forwards and backwards: rules for `_backward_rules.RULES`.
 
 Element by element first, then those of classes: input (N, C, ...), target (N, ...).
 """

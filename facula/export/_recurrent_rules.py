@@ -1,4 +1,5 @@
-"""Recurrent layers as ops of PyTorch's core IR, step by step, forwards and backwards: rules for `_backward_rules.RULES`.
+"""Define recurrent layers as ops of PyTorch's core IR, step by step, forwards and backwards: rules for
+`_backward_rules.RULES`.
 
 The forward rule saves for the backward one the values of the gates (LSTM: input, forget, cell, output; GRU: reset, update,
 new, and the recurrent part of new; otherwise the new state), and the states before every step.

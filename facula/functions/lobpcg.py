@@ -1,7 +1,8 @@
-"""`lobpcg`: a few extreme eigenpairs of a large symmetric matrix.
+"""Compute a few extreme eigenpairs of a large symmetric matrix: `lobpcg`.
 
-The locally optimal block preconditioned conjugate gradient method (Knyazev 2001, SIAM J. Sci. Comput. 23(2)): each
-step takes the best vectors in the span of the present ones, their preconditioned residuals and the last step's change.
+The method is the locally optimal block preconditioned conjugate gradient method (Knyazev 2001, SIAM J. Sci. Comput.
+23(2)): each step takes the best vectors in the span of the present ones, their preconditioned residuals and the last
+step's change.
 """
 
 from __future__ import annotations
@@ -90,7 +91,9 @@ def _pairs(A: Tensor, B: Tensor | None, *, X: Tensor | None, n: int, iK: Any, k:
 
 
 class _Recorded(Function):
-    """Eigenpairs of A with a gradient for A: that of a symmetric eigenproblem of which only some pairs are asked."""
+    """Return eigenpairs of A with a gradient for A, the gradient of a symmetric eigenproblem of which only some pairs
+    are computed.
+    """
 
     @staticmethod
     def forward(
@@ -124,7 +127,7 @@ def _elements(matrix: Tensor) -> Tensor:
 
 
 class _Worker:
-    """The iteration for one matrix."""
+    """Run the iteration for one matrix."""
 
     def __init__(self, A, B, X, iK, k, niter, tol, largest):
         self.A, self.B, self.iK, self.k = A, B, iK, k
@@ -148,6 +151,7 @@ class _Worker:
                 tracker(self)
             if converged == self.k or step == self.niter:
                 break
+            # Converged vectors need no new directions; their residuals would add nothing but rounding errors.
             self.step(residual[:, ~found])
         return self.E[: self.k].clone(), self.X[:, : self.k].clone()
 

@@ -1,4 +1,4 @@
-"""Symbolic tracing: a program runs once on proxies, and what it does becomes a graph.
+"""Trace programs symbolically: a program runs once on proxies, and its operations become a graph.
 
 Long because a tracer is one class, whose methods are what subclasses change and have examples.
 """
@@ -73,7 +73,7 @@ is_fx_symbolic_tracing = is_fx_tracing_warning = is_fx_tracing
 
 @compatibility(is_backward_compatible=True)
 class ProxyableClassMeta(type):
-    """A metaclass: making an object of the class from proxies is a node, a call of the class.
+    """Record the construction of an object from proxies as a node that calls the class; this is a metaclass.
 
     Args:
         name: the name of the class.
@@ -103,7 +103,7 @@ class ProxyableClassMeta(type):
 
 
 class PHBase:
-    """The class of `PH`, which says in concrete arguments: this one is an input of the graph.
+    """Mark an input of the graph among concrete arguments; `PH` is the instance.
 
     >>> gm = facula.fx.symbolic_trace(lambda pair: pair[0] * 2, {"pair": (facula.fx.PH, 3)})
     >>> gm((5, 3))
@@ -118,7 +118,7 @@ PH = PHBase()
 
 
 class PHWithMeta(PHBase):
-    """In concrete arguments: an input with meta.
+    """Mark an input with meta among concrete arguments.
 
     Args:
         ph_key: where the meta is kept.
@@ -184,7 +184,7 @@ def wrap(fn_or_name: str | Callable[..., Any]) -> Any:
 
 @compatibility(is_backward_compatible=True)
 class Tracer(TracerBase):
-    """Makes graphs of modules and functions. Subclasses change what is a leaf, what becomes of values, and more.
+    """Make graphs of modules and functions. Subclasses change what is a leaf, how values are recorded, and more.
 
     Args:
         autowrap_modules: modules whose functions become nodes when they are given proxies.

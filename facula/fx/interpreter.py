@@ -1,4 +1,4 @@
-"""Running a graph node by node, and making graphs from graphs so."""
+"""Run a graph node by node, and make new graphs from graphs in this way."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = ["Interpreter", "Transformer"]
 
 @compatibility(is_backward_compatible=True)
 class Interpreter:
-    """Runs a module's graph node by node; subclasses change what a kind of node does.
+    """Run a module's graph node by node. Subclasses change what a kind of node does.
 
     Args:
         module: the GraphModule.
@@ -295,7 +295,7 @@ class Interpreter:
 
 @compatibility(is_backward_compatible=True)
 class Transformer(Interpreter):
-    """Makes a new GraphModule by running the graph on proxies; subclasses change what nodes become.
+    """Make a new GraphModule by running the graph on proxies. Subclasses change what nodes become.
 
     Args:
         module: the GraphModule.

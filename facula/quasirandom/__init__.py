@@ -1,4 +1,4 @@
-"""Quasi-random points: Sobol sequences, which fill the unit cube more evenly than random points."""
+"""Generate quasi-random points: Sobol sequences, which fill the unit cube more evenly than random points."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["SobolEngine"]
 
 
 class SobolEngine:
-    """Points of a Sobol sequence, one after another.
+    """Generate the points of a Sobol sequence, one after another.
 
     Args:
         dimension: of the points, up to `SobolEngine.MAXDIM`.

@@ -1,7 +1,8 @@
-"""What functions do with quantised tensors.
+"""Define what functions do when an argument is a quantised tensor.
 
-Functions of places run on the levels; functions that keep order (a maximum, a limit) too; a few compute on the values and round
-the result to the levels of the input, or to levels of their own. Rules are found by the function's name.
+Functions that only move elements run on the integers, and so do functions that preserve order, such as a maximum or a
+limit. A few others compute on the values and round the result, with the scale of the input or with a scale of their
+own. A rule is found by the name of its function.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How integers stand for values: one scale and zero point for a tensor, or one for every index along a dimension."""
+"""Convert between values and integers, with one scale and zero point for a tensor or one for every index along a dimension."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class qscheme:  # noqa: N801  (PyTorch's name)
-    """The way in which a quantised tensor's levels are laid out; its instances are constants such as per_tensor_affine.
+    """Name a way to quantise tensors. The instances are constants such as per_tensor_affine.
 
     Args:
         name: of the constant; a program does not make others.
@@ -85,7 +85,7 @@ def _levels(values, scale, zero_point, dtype):
 
 @dataclasses.dataclass(frozen=True)
 class PerTensor:
-    """One scale and zero point."""
+    """Quantise a tensor with one scale and one zero point."""
 
     dtype: object
     scale: float
@@ -118,7 +118,7 @@ class PerTensor:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class PerChannel:
-    """A scale and a zero point for every index along `axis`, as tensors."""
+    """Quantise a tensor with a scale and a zero point for every index along `axis`; both are tensors."""
 
     dtype: object
     scales: facula.Tensor

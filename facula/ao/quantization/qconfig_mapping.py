@@ -1,4 +1,4 @@
-"""Which qconfig which part of a model gets: by class, by name, by place."""
+"""Map the parts of a model to qconfigs: by class, by name, by place."""
 
 from __future__ import annotations
 
@@ -48,8 +48,9 @@ _TRANSPOSED = (
 
 
 class QConfigMapping:
-    """Which qconfig which part of a model gets; what comes later in this list goes before: one for all, for a class or
-    function, for names that a pattern matches, for a name, for the n-th call of a function in a module.
+    """Map the parts of a model to qconfigs. From the lowest to the highest precedence, a qconfig is set for everything,
+    for a class or function, for names that a pattern matches, for a name, or for the n-th call of a function in a
+    module.
 
     Every `set_...` method returns the mapping.
 

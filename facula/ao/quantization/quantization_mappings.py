@@ -1,4 +1,4 @@
-"""Which class of layers becomes which: while training with rounding, after training, and with dynamic scales."""
+"""Map classes of layers to those that replace them: in training with rounding, after training, and with dynamic scales."""
 
 from __future__ import annotations
 

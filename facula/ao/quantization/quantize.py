@@ -1,4 +1,4 @@
-"""Quantisation of models, layer by layer: `prepare` puts observers in, `convert` puts quantised layers in the layers' places.
+"""Quantise models layer by layer: `prepare` inserts observers, and `convert` replaces layers by quantised ones.
 
 Three ways: after training, with a few inputs for the observers (`prepare`, some inputs, `convert`); while training
 (`prepare_qat`, training, `convert`); and of weights only, while activations get their scales anew each time
@@ -121,6 +121,7 @@ def _register_activation_post_process_hook(module, pre_hook=False) -> None:
     if pre_hook:
         module.register_forward_pre_hook(_observer_forward_pre_hook, prepend=True)
     else:
+        # The observer comes first, so that it sees the module's own output and not what other hooks make of it.
         module.register_forward_hook(_observer_forward_hook, prepend=True)
 
 
@@ -132,7 +133,7 @@ def _one_device(module):
 
 
 class _Inserter:
-    """Puts observers into a model."""
+    """Insert observers into a model."""
 
     def __init__(self, device, leaves, others, classes) -> None:
         self.device = device
@@ -150,6 +151,7 @@ class _Inserter:
             _register_activation_post_process_hook(module, pre_hook=_activation_is_memoryless(module.qconfig))
 
     def _child(self, module, name, child):
+        # Dropout does nothing in inference, so there is nothing to observe.
         if type_before_parametrizations(child) is nn.Dropout:
             return
         if isinstance(child, (nnq.FloatFunctional, nnq.QFunctional)):
@@ -245,7 +247,7 @@ def add_quant_dequant(module: Module) -> Any:
     Args:
         module: changed in place, unless it is such a layer itself.
 
-    Returns the module, or the wrapper.
+    Returns: the module, or the wrapper.
 
     >>> from torch.ao.quantization import add_quant_dequant, default_qconfig
     >>> model = nn.Sequential(nn.ReLU(), nn.Tanh())
@@ -291,6 +293,7 @@ def swap_module(mod: Module, mapping: dict[type, type], custom_module_class_mapp
     else:
         return mod
     for hook in mod._forward_pre_hooks.values():
+        # The user's hooks move to the new module, the observers' do not.
         if hook is not _observer_forward_pre_hook:
             made.register_forward_pre_hook(hook)
     for hook in mod._forward_hooks.values():
@@ -446,6 +449,7 @@ def prepare_qat(model: Module, mapping: dict[type, type] | None = None, inplace:
     if not inplace:
         model = copy.deepcopy(model)
     propagate_qconfig_(model)
+    # The qconfigs stay on the modules, because `prepare` chooses the observers of outputs by them.
     convert(model, mapping, inplace=True, remove_qconfig=False)
     return prepare(model, observer_non_leaf_module_list=set(mapping.values()), inplace=True)
 

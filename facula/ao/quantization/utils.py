@@ -1,4 +1,4 @@
-"""What observers are asked: levels, scales, dtypes.
+"""Define helpers of observers: levels, scales, dtypes.
 
 Long because PyTorch has what files of quantization share in one file of this name.
 """
@@ -264,7 +264,7 @@ _ITSELF = (
 
 
 class MatchAllNode:
-    """A node of a pattern that stands for any node: see `get_fuser_method_new`.
+    """Match any node in a pattern: see `get_fuser_method_new`.
 
     >>> from torch.ao.quantization.utils import MatchAllNode
     >>> find = torch.ao.quantization.get_fuser_method_new
@@ -370,6 +370,7 @@ def calculate_qmin_qmax(quant_min: int | None, quant_max: int | None, has_custom
     (-64, 63)
     """
     if not has_customized_qrange:
+        # As in PyTorch, all other dtypes get the 16 levels of quint4x2.
         return _LEVELS.get(dtype, ((0, 15),) * 2)[reduce_range]
     low, high = (quant_min, quant_max) if None not in (quant_min, quant_max) else _LEVELS.get(dtype, _UNSIGNED)[0]
     most = _MOST_LEVELS.get(dtype)
@@ -423,9 +424,11 @@ def determine_qparams(min_val: Tensor, max_val: Tensor, quant_min: int, quant_ma
     """
     if not check_min_max_valid(min_val, max_val):
         return facula.tensor([1.0], device=min_val.device.type), facula.tensor([0], device=min_val.device.type)
+    # Zero must be a level, because padding and ReLU produce exact zeros.
     low, high = min_val.clamp(max=0), max_val.clamp(min=0)
     if is_symmetric(qscheme):
         scale = facula.maximum(facula.maximum(-low, high) / (float(quant_max - quant_min) / 2), eps)
+        # Zero lies in the middle of the levels: at 0 for signed dtypes, at 128 for unsigned ones of eight bits.
         middle = 0
         if dtype in (facula.uint8, facula.quint8):
             middle = (quant_min + quant_max) // 2 if has_customized_qrange else 128
@@ -434,6 +437,7 @@ def determine_qparams(min_val: Tensor, max_val: Tensor, quant_min: int, quant_ma
         zero_point = facula.full_like(scale, middle, dtype=facula.int64)
     elif is_float_qparams(qscheme):
         scale = (max_val - min_val) / float(quant_max - quant_min)
+        # A channel whose values are all equal has no range, so its scale is 1.
         scale = facula.where(scale > eps, scale, facula.ones_like(scale))
         zero_point = -min_val / scale
     else:

@@ -1,4 +1,6 @@
-"""What torchvision's library `image` registers, on Pillow: decoding and encoding of images as uint8 tensors (C, H, W)."""
+"""Implement the operators of torchvision's library `image` with Pillow: decode and encode images as uint8 tensors (C,
+H, W).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What torchvision's library `_C` registers, by its schemas, on the ops of ops/vision.yaml."""
+"""Implement the operators of torchvision's library `_C` by their schemas, with the ops of ops/vision.yaml."""
 
 import facula
 from facula import _C

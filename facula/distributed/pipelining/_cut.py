@@ -1,7 +1,8 @@
-"""Cutting a model into parts by tracing it.
+"""Cut a model into parts by tracing it.
 
-The model is traced by `facula.fx`; where it is cut is said by paths of its modules, or by `pipe_split()` in its code. A part
-takes what the one before it gives, and nothing else: what later parts need goes through those between.
+The model is traced by `facula.fx`. Paths of its modules, or calls of `pipe_split()` in its code, determine where it is
+cut. A part receives the outputs of the part before it and nothing else, so values that later parts need pass through
+those between.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ __all__ = ["Pipe", "PipeInfo", "SplitPoint", "annotate_split_spec", "build_stage
 
 
 class SplitPoint(enum.Enum):
-    """Where a model is cut: before (BEGINNING) or behind (END) a module.
+    """Name where a model is cut: before a module (BEGINNING) or after it (END).
 
     >>> from torch.distributed.pipelining import SplitPoint
     >>> [point.name for point in SplitPoint]
@@ -75,6 +76,8 @@ def annotate_split_spec(mod, spec):
     Args:
         mod: the model.
         spec: {path of a module: SplitPoint}
+
+    Errors: AttributeError for a path without a module, TypeError for what is no SplitPoint.
     """
     for path, point in spec.items():
         try:
@@ -87,7 +90,7 @@ def annotate_split_spec(mod, spec):
 
 
 class _Tracer(fx.Tracer):
-    """Cuts where it is said."""
+    """Cut the graph at the requested modules."""
 
     def __init__(self, spec):
         super().__init__()
@@ -222,7 +225,7 @@ def _parts(gm):
 
 @dataclass
 class PipeInfo:
-    """What is known of a model that was cut.
+    """Describe a model that was cut.
 
     Args:
         graph: the graph whose nodes are the parts.
@@ -236,7 +239,7 @@ class PipeInfo:
 
 
 class Pipe(facula.nn.Module):
-    """A model that was cut into parts; `pipeline` makes it. Calling it computes all parts here.
+    """Hold a model that was cut into parts; `pipeline` makes it. A call computes all parts here.
 
     Args:
         traced: the whole, as a GraphModule.
@@ -277,6 +280,8 @@ class Pipe(facula.nn.Module):
 
         Args:
             args, kwargs: what the model is called with.
+
+        Returns: a tensor of the shape that the model gives, or whatever else it gives.
         """
         return self.split_gm(*args, **kwargs)
 

@@ -1,4 +1,4 @@
-"""Draws predictions over the number of ranks."""
+"""Draw predictions over the number of ranks."""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
-"""What ops do with DTensors.
+"""Define what ops do with DTensors.
 
-A rule gives every dimension of an op's inputs and of its result a label: dimensions with one label are cut alike. An input
-that lacks the label along which a dimension of the mesh cuts is whole in every process, and its gradient is summed; a result
-that lacks it is the sum (or what the op reduces by) of the processes' results. A dimension without a label is never cut.
-Ops without a rule get the whole of every tensor, in every process: right, and as slow as it sounds.
+A rule gives every dimension of an op's inputs and of its result a label; dimensions with the same label are sharded
+alike. An input that lacks the label along which a dimension of the mesh shards is whole in every process, and its
+gradient is summed. A result that lacks it is the sum (or another reduction) of the processes' results. A dimension
+without a label is never sharded. Ops without a rule get the whole of every tensor in every process, which is correct
+and slow.
 
 Long because it is one table, rule by rule.
 """

@@ -1,4 +1,4 @@
-"""Rules of ops that take tensors apart and put them together, and of attention over heads."""
+"""Define rules of ops that split and join tensors, and of attention over heads."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _NONE, _MEAN, _SUM = range(3)
 
 
 class _RowLosses(Function):
-    """-log softmax at the targets, of parts of classes that begin at `first`.
+    """Compute -log softmax at the targets from parts of the classes that begin at `first`.
 
     log(sum exp x) - x[target], where the largest x, the sum and x[target] come from all parts; the gradient is softmax, less
     1 at the target, in every part for itself.

@@ -1,4 +1,4 @@
-"""Attention whose scores and mask are functions of the position.
+"""Compute attention whose scores and mask are functions of the position.
 
 A `score_mod` maps (score, batch, head, query index, key index) to a score; a `mask_mod` maps the four indices to True
 where a query sees a key. Both are called once, with int64 tensors that broadcast to (B, H, Q_LEN, KV_LEN): they are written
@@ -153,7 +153,8 @@ def _dense(counts, indices, columns=None):
 
 
 class BlockMask:
-    """Say by blocks which blocks of keys each block of queries sees, wholly (`full`) or in part. `create_block_mask` makes it.
+    """Describe by blocks which keys each query attends to: every block of queries lists the blocks of keys that it
+    attends to wholly (`full`) or in part. `create_block_mask` makes it.
 
     Args:
         seq_lengths: (Q_LEN, KV_LEN).
@@ -448,7 +449,7 @@ class AuxOutput(NamedTuple):
 
 
 class FlexKernelOptions(TypedDict, total=False):
-    """Options of PyTorch's compiled kernels, a dict: `flex_attention` accepts and ignores them.
+    """List options of PyTorch's compiled kernels, as a dict. `flex_attention` accepts and ignores them.
 
     >>> from torch.nn.attention.flex_attention import FlexKernelOptions
     >>> FlexKernelOptions(BLOCK_M=64, num_warps=4)

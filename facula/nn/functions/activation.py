@@ -1,4 +1,4 @@
-"""Activation functions of nn.functional.
+"""Define the activation functions of nn.functional.
 
 Each is one native kernel (or a short formula). ``inplace=True`` writes the result into the input and returns
 it.

@@ -1,4 +1,4 @@
-"""Attention functions of nn.functional."""
+"""Define the attention functions of nn.functional."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calling a module with other parameters and buffers than its own."""
+"""Call a module with other parameters and buffers than its own."""
 
 from __future__ import annotations
 

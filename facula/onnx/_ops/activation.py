@@ -1,4 +1,4 @@
-"""Activation functions."""
+"""Translate activation functions."""
 
 import math
 

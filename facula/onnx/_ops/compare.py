@@ -1,4 +1,6 @@
-"""Ops on each element whose results are true or false, or that choose by such: comparisons, logic, bits, kinds of numbers."""
+"""Translate element-wise ops whose results are true or false, or that choose by such values: comparisons, logic, bits,
+kinds of numbers.
+"""
 
 import math
 

@@ -1,4 +1,4 @@
-"""New tensors."""
+"""Translate ops that create tensors."""
 
 import itertools
 

@@ -1,4 +1,4 @@
-"""Ops on each element: arithmetic, comparisons, rounding, selection."""
+"""Translate element-wise ops: arithmetic, comparisons, rounding, selection."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Counting: histograms, what is distinct."""
+"""Translate ops that count: histograms, distinct elements."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Elements picked and written by indices and masks."""
+"""Translate ops that read and write elements by indices and masks."""
 
 import numpy as np
 

@@ -1,4 +1,6 @@
-"""Factorisations and what is computed with them: ONNX has none, so they are loops over the columns of (batches of) matrices."""
+"""Translate factorisations and what is computed with them. ONNX has none, so they are loops over the columns of
+(batches of) matrices.
+"""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Exponentials, singular values and what is computed with them."""
+"""Translate exponentials, singular values and what is computed with them."""
 
 import math
 

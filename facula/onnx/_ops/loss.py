@@ -1,4 +1,4 @@
-"""Losses."""
+"""Translate losses."""
 
 import math
 

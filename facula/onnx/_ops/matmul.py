@@ -1,4 +1,4 @@
-"""Products."""
+"""Translate products."""
 
 from ._table import op
 from .create import two_of

@@ -1,4 +1,4 @@
-"""Normalization."""
+"""Translate normalization."""
 
 import warnings
 

@@ -1,4 +1,4 @@
-"""Pooling."""
+"""Translate pooling."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Tensors cut into parts, put together, repeated, turned and padded."""
+"""Translate ops that split, join, repeat, flip and pad tensors."""
 
 import numpy as np
 

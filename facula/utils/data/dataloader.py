@@ -1,4 +1,4 @@
-"""DataLoader: batches of a dataset, fetched in this process or ahead of time by worker processes."""
+"""Define DataLoader, which makes batches of a dataset in this process or ahead of time in worker processes."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _collate_fn_t = collections.abc.Callable[[list[_T]], Any]
 
 
 class _InfiniteConstantSampler(Sampler["None"]):
-    """Stands in for a sampler where the dataset is a stream: None, for ever."""
+    """Yield None forever, in the place of indices, where the dataset is a stream."""
 
     def __iter__(self) -> Any:
         return itertools.repeat(None)

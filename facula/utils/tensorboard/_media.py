@@ -1,4 +1,4 @@
-"""Arrays as TensorBoard stores them: pixels in PNG and GIF files, sound in WAV files.
+"""Encode arrays as TensorBoard stores them: pixels as PNG and GIF files, sound as WAV files.
 
 The PNG writer follows the format's specification (ISO/IEC 15948): a signature, then chunks of length, type, data and
 CRC-32; the pixels are rows, each behind a filter byte, compressed as one zlib stream.

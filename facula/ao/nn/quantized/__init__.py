@@ -1,4 +1,4 @@
-"""Layers on quantised tensors; `dynamic` has those on float tensors with quantised weights."""
+"""Define layers on quantised tensors; `dynamic` has those on float tensors with quantised weights."""
 
 from . import dynamic, functional, modules
 from .modules import *  # noqa: F403

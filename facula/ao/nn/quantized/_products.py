@@ -1,4 +1,5 @@
-"""Products of quantised tensors: sums of levels, to which the output's scale and zero point are put.
+"""Compute products of quantised tensors as integer sums, which are then converted to the scale and zero point of the
+output.
 
 Levels of eight bits are summed exactly, in int32. Transposed convolutions, and weights whose zero is not level 0, are summed
 as float32 numbers, which hold levels and, up to 500 of their products, the sums exactly; beyond that sums are rounded to 24
@@ -57,6 +58,7 @@ def _finished(sums, scales, bias, scheme, relu, at):
 
     level = sums.float()  # another tensor where sums are whole numbers
     if bias is not None:
+        # The bias is added in the unit of the sums, before one scale turns both into levels.
         level.add_(along(bias.detach().float() / scales))
     low, high = limits("quantized", scheme.dtype)
     level.mul_(along(scales * (1.0 / scheme.scale))).round_().add_(scheme.zero_point)
@@ -80,12 +82,14 @@ def linear(input, weight, bias, scale, zero_point, relu=False):
     w, scales, zeros = weight_rows(weight)
     scales = scales * given.scale
     if zeros is None:
+        # Clamping at the level of zero is ReLU.
         least = scheme.zero_point if relu else limits("quantized", scheme.dtype)[0]
         added = None if bias is None else bias.detach().float()
         to = scheme.scale, scheme.zero_point, least
         return wrap(_C._static_int8_linear(x, given.zero_point, w, scales, added, *to), scheme)
     sums = _C._int8_linear(x, w)
     if given.zero_point:
+        # sum((x - z) w) = sum(x w) - z sum(w), so the levels are multiplied as they are, in eight bits.
         sums.sub_(_row_sums(weight), alpha=given.zero_point)
     rest = x.sum(-1, keepdim=True, dtype=_C.int32) - given.zero_point * x.size(-1)
     sums.sub_(rest * zeros.int())
@@ -100,6 +104,7 @@ def _sums(x, weight, zero_point, stride, padding, dilation, groups, padding_mode
     """Return the convolution of levels less their zero, int32."""
     if any(padding):
         if padding_mode == "zeros":
+            # The level of zero, which need not be 0.
             x = F.pad(x, _sides(padding), value=zero_point)
         else:  # these know floating-point numbers, which hold levels
             x = F.pad(x.float(), _sides(padding), mode=padding_mode).to(x.dtype)

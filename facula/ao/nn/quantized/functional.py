@@ -1,4 +1,6 @@
-"""Functions of quantised tensors. Those without scale and zero_point give the levels of their input."""
+"""Define functions of quantised tensors. Functions without scale and zero_point return tensors with the scheme of their
+input.
+"""
 
 from __future__ import annotations
 

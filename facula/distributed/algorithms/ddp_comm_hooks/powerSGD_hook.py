@@ -1,8 +1,8 @@
-"""PowerSGD: gradients travel as products of two thin matrices (Vogels, Karimireddy, Jaggi, NeurIPS 2019).
+"""Send gradients as products of two thin matrices: PowerSGD (Vogels, Karimireddy, Jaggi, NeurIPS 2019).
 
-A gradient matrix M (n x m) of rank r is approximated by P Q^T. With a Q that all processes share: P = M Q is averaged and
-made orthogonal, then Q = M^T P is averaged; n r + m r numbers travel instead of n m. What the approximation leaves out is
-added to the next gradient (error feedback), and Q begins where the last step ended (warm start).
+A gradient matrix M (n x m) is approximated by P Q^T of rank r. All processes share a matrix Q: P = M Q is averaged and
+made orthogonal, and then Q = M^T P is averaged, so that n r + m r numbers are sent instead of n m. The error of the
+approximation is added to the next gradient (error feedback), and Q begins with its value of the last step (warm start).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ logger: Any = logging.getLogger(__name__)
 
 
 class PowerSGDState:
-    """What the hooks of PowerSGD keep between steps.
+    """Hold the state of the hooks of PowerSGD between steps.
 
     Args:
         process_group: the processes. None: all.
@@ -191,6 +191,7 @@ def _run(state: PowerSGDState, bucket, group, tensors, whole=None) -> facula.fut
         if had_error:
             for tensor, error in zip(tensors, state.error_dict[index]):
                 tensor.add_(error)
+        # The gradients are averaged in place, and the error is the difference from these.
         before = [tensor.clone() for tensor in tensors]
     compressed, plain = [], []
     for tensor in tensors:

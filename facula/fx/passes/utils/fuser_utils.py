@@ -1,4 +1,4 @@
-"""Putting a submodule in the place of some nodes."""
+"""Replace some nodes by a submodule."""
 
 from __future__ import annotations
 

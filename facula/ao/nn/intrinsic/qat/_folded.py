@@ -1,4 +1,4 @@
-"""A layer and its batch normalization, of which the weight is rounded as it will be when both are one.
+"""Train a layer and its batch normalization with the weight rounded as it will be when both are one.
 
 What is rounded is weight * g / s, where g is the normalization's weight and s its running standard deviation; the result is
 divided by g / s again, so that the normalization sees, and counts into its statistics, what the layer alone would give.
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Folded(nn.Module):
-    """What layers share that have `weight`, `bias`, `bn` and `weight_fake_quant`."""
+    """Provide methods for layers that have `weight`, `bias`, `bn` and `weight_fake_quant`."""
 
     weight: Any
     bias: Any

@@ -1,4 +1,4 @@
-"""What quantised fused layers share."""
+"""Define the base class of quantised fused layers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def observed_layer(mod):
 
 
 class Fused:
-    """A quantised layer that is made of a container."""
+    """Build a quantised layer from a container."""
 
     @classmethod
     def from_float(cls, mod: Module, use_precomputed_fake_quant: bool = False) -> Any:

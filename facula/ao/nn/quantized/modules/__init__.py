@@ -1,4 +1,4 @@
-"""Modules on quantised tensors."""
+"""Define modules on quantised tensors."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ __all__ = [
 
 
 class Quantize(nn.Module):
-    """Puts float inputs on levels.
+    """Quantise float inputs.
 
     Args:
         scale, zero_point: numbers, as for `quantize_per_tensor`.
@@ -85,7 +85,7 @@ class Quantize(nn.Module):
 
 
 class DeQuantize(nn.Module):
-    """The values of quantised inputs, float32.
+    """Return the values of quantised inputs, in float32.
 
     Example::
 

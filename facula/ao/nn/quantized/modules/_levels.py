@@ -1,4 +1,4 @@
-"""Modules on quantised tensors whose outputs are on levels of their own."""
+"""Define modules on quantised tensors whose outputs have a scale and zero point of their own."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def requantized(function: Callable[..., Any], input: Tensor, scale: Tensor | flo
 
 
 class _Levels:
-    """A module with a scale and a zero point for its outputs."""
+    """Hold a scale and a zero point for the outputs of a module."""
 
     def _set_levels(self, scale, zero_point):
         self.register_buffer("scale", facula.tensor(float(scale)))

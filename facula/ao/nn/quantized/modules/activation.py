@@ -1,4 +1,4 @@
-"""Activations on quantised tensors."""
+"""Define activations on quantised tensors."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["ELU", "Hardswish", "LeakyReLU", "PReLU", "ReLU6", "Sigmoid", "Softma
 
 
 class ReLU6(nn.ReLU):
-    """``min(max(x, 0), 6)`` on the levels of the input.
+    """Compute ``min(max(x, 0), 6)`` with the scale and zero point of the input.
 
     Args:
         inplace: if True, write to the input.
@@ -59,7 +59,7 @@ class ReLU6(nn.ReLU):
 
 
 class Hardswish(_Levels, nn.Hardswish):
-    """``x * relu6(x + 3) / 6`` with outputs on levels of their own.
+    """Compute ``x * relu6(x + 3) / 6`` with a scale and zero point of the outputs' own.
 
     Args:
         scale, zero_point: of the outputs.
@@ -96,7 +96,8 @@ class Hardswish(_Levels, nn.Hardswish):
 
 
 class ELU(_Levels, nn.ELU):
-    """``x`` where it is positive, else ``alpha * (exp(x) - 1)``, with outputs on levels of their own.
+    """Compute ``x`` where it is positive, else ``alpha * (exp(x) - 1)``, with a scale and zero point of the outputs'
+    own.
 
     Args:
         scale, zero_point: of the outputs.
@@ -133,7 +134,7 @@ class ELU(_Levels, nn.ELU):
 
 
 class LeakyReLU(_Levels, nn.LeakyReLU):
-    """``x`` where it is positive, else ``negative_slope * x``, with outputs on levels of their own.
+    """Compute ``x`` where it is positive, else ``negative_slope * x``, with a scale and zero point of the outputs' own.
 
     Args:
         scale, zero_point: of the outputs.
@@ -172,7 +173,7 @@ class LeakyReLU(_Levels, nn.LeakyReLU):
 
 
 class Sigmoid(nn.Sigmoid):
-    """``1 / (1 + exp(-x))`` with outputs on levels of their own.
+    """Compute ``1 / (1 + exp(-x))`` with a scale and zero point of the outputs' own.
 
     Args:
         output_scale, output_zero_point: of the outputs.
@@ -215,7 +216,7 @@ class Sigmoid(nn.Sigmoid):
 
 
 class Softmax(_Levels, nn.Softmax):
-    """``exp(x) / sum(exp(x))`` along a dimension, with outputs on levels of their own.
+    """Compute ``exp(x) / sum(exp(x))`` along a dimension, with a scale and zero point of the outputs' own.
 
     Args:
         dim: the dimension; default: the last.
@@ -255,7 +256,8 @@ class Softmax(_Levels, nn.Softmax):
 
 
 class PReLU(nn.Module):
-    """``x`` where it is positive, else ``weight * x``, with a quantised weight and outputs on levels of their own.
+    """Compute ``x`` where it is positive, else ``weight * x``, with a quantised weight and a scale and zero point of
+    the outputs' own.
 
     Args:
         output_scale, output_zero_point: of the outputs.

@@ -1,4 +1,4 @@
-"""Batch normalizations on quantised tensors."""
+"""Define batch normalizations on quantised tensors."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class _BatchNorm(_Levels):
 
 
 class BatchNorm2d(_BatchNorm, nn.BatchNorm2d):
-    """nn.BatchNorm2d in evaluation on quantised inputs, with outputs on levels of their own.
+    """Apply nn.BatchNorm2d in evaluation to quantised inputs, with a scale and zero point of the outputs' own.
 
     Args:
         num_features: how many channels there are.
@@ -74,7 +74,7 @@ class BatchNorm2d(_BatchNorm, nn.BatchNorm2d):
 
 
 class BatchNorm3d(_BatchNorm, nn.BatchNorm3d):
-    """nn.BatchNorm3d in evaluation on quantised inputs, with outputs on levels of their own.
+    """Apply nn.BatchNorm3d in evaluation to quantised inputs, with a scale and zero point of the outputs' own.
 
     Args:
         num_features: how many channels there are.

@@ -1,4 +1,4 @@
-"""Dropout of quantised networks: none."""
+"""Define the dropout of quantised networks, which does nothing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Dropout"]
 
 
 class Dropout(nn.Dropout):
-    """Nothing: a quantised network is not trained, and its inputs are handed on.
+    """Return the input unchanged, because a quantised network is not trained.
 
     Args:
         p, inplace: of nn.Dropout; kept.

@@ -1,4 +1,4 @@
-"""Tables of vectors whose rows are stored as levels of eight bits."""
+"""Define tables of vectors whose rows are stored as integers of eight bits."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _checked_dtype(dtype):
 
 
 class EmbeddingPackedParams(nn.Module):
-    """The rows of a quantised table.
+    """Hold the rows of a quantised table.
 
     Args:
         num_embeddings, embedding_dim: its shape.
@@ -94,7 +94,7 @@ class EmbeddingPackedParams(nn.Module):
 
 
 class Embedding(nn.Module):
-    """A table of vectors of quint8, looked up by index; results are float32.
+    """Look up rows of a table of quint8 by index; results are float32.
 
     Args:
         num_embeddings, embedding_dim: its shape.
@@ -211,7 +211,7 @@ class Embedding(nn.Module):
 
 
 class EmbeddingBag(Embedding):
-    """Sums, means or maxima of rows of a table of quint8; results are float32.
+    """Compute sums, means or maxima of rows of a table of quint8; results are float32.
 
     Args:
         num_embeddings, embedding_dim: the shape of the table.

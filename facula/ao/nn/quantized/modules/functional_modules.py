@@ -1,4 +1,6 @@
-"""Arithmetic of tensors as modules, so that observers can stand behind it: a sum of quantised tensors has levels of its own."""
+"""Define arithmetic of tensors as modules, so that observers can follow it: a sum of quantised tensors has a scale of
+its own.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ def _add_relu(x, y):
 
 
 class FloatFunctional(nn.Module):
-    """Arithmetic in float, observed; what `convert` makes `QFunctional` of.
+    """Compute in floating point, observed; `convert` replaces this module by `QFunctional`.
 
     Example::
 
@@ -135,7 +137,7 @@ class FloatFunctional(nn.Module):
 
 
 class FXFloatFunctional(FloatFunctional):
-    """`FloatFunctional` without observers, for networks that are traced.
+    """Compute as `FloatFunctional` without observers, for networks that are traced.
 
     >>> torch.ao.nn.quantized.FXFloatFunctional().add(torch.ones(2), torch.ones(2))
     tensor([2., 2.])
@@ -152,7 +154,7 @@ class FXFloatFunctional(FloatFunctional):
 
 
 class QFunctional(OutputLevels, nn.Module):
-    """Arithmetic of quantised tensors. Attributes: `scale` and `zero_point` of the results.
+    """Compute with quantised tensors. Attributes: `scale` and `zero_point` of the results.
 
     Example::
 

@@ -1,4 +1,4 @@
-"""Linear layers with a weight of qint8."""
+"""Define linear layers with a weight of qint8."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["Linear", "LinearPackedParams"]
 
 
 class LinearPackedParams(nn.Module):
-    """The weight and the bias of a quantised linear layer.
+    """Hold the weight and the bias of a quantised linear layer.
 
     Args:
         dtype: qint8, or float16 for weights that are only stored narrowly.
@@ -107,7 +107,8 @@ def _blank(rows, columns, dtype):
 
 
 class Linear(OutputLevels, WeightedQuantizedModule):
-    """A linear layer on quantised inputs: y = x W^T + b, computed on levels of eight bits, quantised again.
+    """Apply a linear layer to quantised inputs: y = x W^T + b, computed with integers of eight bits and quantised
+    again.
 
     Args:
         in_features, out_features: sizes of the last dimension of inputs and outputs.

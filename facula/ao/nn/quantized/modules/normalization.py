@@ -1,4 +1,4 @@
-"""Normalizations of samples on quantised tensors."""
+"""Define normalizations of samples on quantised tensors."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["GroupNorm", "InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d", "L
 
 
 class LayerNorm(_Levels, nn.LayerNorm):
-    """nn.LayerNorm on quantised inputs, with outputs on levels of their own.
+    """Apply nn.LayerNorm to quantised inputs, with a scale and zero point of the outputs' own.
 
     Args:
         normalized_shape: the sizes of the last dimensions.
@@ -71,7 +71,7 @@ class LayerNorm(_Levels, nn.LayerNorm):
 
 
 class GroupNorm(_Levels, nn.GroupNorm):
-    """nn.GroupNorm on quantised inputs, with outputs on levels of their own.
+    """Apply nn.GroupNorm to quantised inputs, with a scale and zero point of the outputs' own.
 
     Args:
         num_groups, num_channels: how many groups and channels there are.
@@ -150,7 +150,7 @@ class _InstanceNorm(_Levels):
 
 
 class InstanceNorm1d(_InstanceNorm, nn.InstanceNorm1d):
-    """nn.InstanceNorm1d on quantised inputs, with outputs on levels of their own.
+    """Apply nn.InstanceNorm1d to quantised inputs, with a scale and zero point of the outputs' own.
 
     Args:
         num_features: how many channels there are.
@@ -170,7 +170,7 @@ class InstanceNorm1d(_InstanceNorm, nn.InstanceNorm1d):
 
 
 class InstanceNorm2d(_InstanceNorm, nn.InstanceNorm2d):
-    """nn.InstanceNorm2d on quantised inputs, with outputs on levels of their own.
+    """Apply nn.InstanceNorm2d to quantised inputs, with a scale and zero point of the outputs' own.
 
     Args:
         num_features: how many channels there are.
@@ -190,7 +190,7 @@ class InstanceNorm2d(_InstanceNorm, nn.InstanceNorm2d):
 
 
 class InstanceNorm3d(_InstanceNorm, nn.InstanceNorm3d):
-    """nn.InstanceNorm3d on quantised inputs, with outputs on levels of their own.
+    """Apply nn.InstanceNorm3d to quantised inputs, with a scale and zero point of the outputs' own.
 
     Args:
         num_features: how many channels there are.

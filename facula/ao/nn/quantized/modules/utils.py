@@ -1,4 +1,4 @@
-"""What modules with quantised weights share."""
+"""Define the base classes of modules with quantised weights."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["WeightedQuantizedModule"]
 
 
 class WeightedQuantizedModule(nn.Module):
-    """Base of modules whose weight is quantised.
+    """Define a module whose weight is quantised; this is the base class.
 
     Args:
         args, kwargs: those of nn.Module, which takes none.
@@ -46,7 +46,7 @@ class WeightedQuantizedModule(nn.Module):
 
 
 class OutputLevels:
-    """The scale and zero point of a module's outputs, plain numbers that its state dict holds as tensors."""
+    """Hold the scale and zero point of a module's outputs as plain numbers, which its state dict holds as tensors."""
 
     def _save_to_state_dict(self, destination, prefix, keep_vars):
         super()._save_to_state_dict(destination, prefix, keep_vars)

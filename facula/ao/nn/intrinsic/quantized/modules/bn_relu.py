@@ -1,4 +1,4 @@
-"""Batch normalizations with a ReLU on quantised tensors."""
+"""Define batch normalizations with a ReLU on quantised tensors."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["BNReLU2d", "BNReLU3d"]
 
 
 class BNReLU2d(nnq.BatchNorm2d):
-    """A batch normalization and a ReLU on quantised inputs.
+    """Apply a batch normalization and a ReLU to quantised inputs.
 
     Args:
         num_features, eps, momentum, device, dtype: as for nn.quantized.BatchNorm2d.
@@ -29,7 +29,7 @@ class BNReLU2d(nnq.BatchNorm2d):
 
 
 class BNReLU3d(nnq.BatchNorm3d):
-    """A batch normalization and a ReLU on quantised inputs.
+    """Apply a batch normalization and a ReLU to quantised inputs.
 
     Args:
         num_features, eps, momentum, device, dtype: as for nn.quantized.BatchNorm3d.

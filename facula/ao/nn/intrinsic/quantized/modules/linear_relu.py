@@ -1,4 +1,4 @@
-"""Linear layers with what follows them on quantised tensors."""
+"""Define linear layers fused with the functions that follow them, on quantised tensors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["LinearLeakyReLU", "LinearReLU", "LinearTanh"]
 
 
 class LinearReLU(Fused, nnq.Linear):
-    """A linear layer and a ReLU on quantised inputs.
+    """Apply a linear layer and a ReLU to quantised inputs.
 
     Args:
         in_features, out_features, bias, dtype: as for `nn.quantized.Linear`.
@@ -39,7 +39,7 @@ class LinearReLU(Fused, nnq.Linear):
 
 
 class _LinearThen(Fused, nnq.Linear):
-    """A linear layer and a function; only the function's results are rounded."""
+    """Apply a linear layer and a function; only the function's results are rounded."""
 
     def _then(self, x):
         raise NotImplementedError(f"{type(self).__name__}: a layer says which function follows, got shape {tuple(x.shape)}")
@@ -51,7 +51,7 @@ class _LinearThen(Fused, nnq.Linear):
 
 
 class LinearLeakyReLU(_LinearThen):
-    """A linear layer and a leaky ReLU on quantised inputs; only the results of the function are rounded.
+    """Apply a linear layer and a leaky ReLU to quantised inputs; only the results of the function are rounded.
 
     Args:
         in_features, out_features, bias, dtype: as for `nn.quantized.Linear`.
@@ -89,7 +89,7 @@ class LinearLeakyReLU(_LinearThen):
 
 
 class LinearTanh(_LinearThen):
-    """A linear layer and a hyperbolic tangent on quantised inputs; only the results of the function are rounded.
+    """Apply a linear layer and a hyperbolic tangent to quantised inputs; only the results of the function are rounded.
 
     Args:
         in_features, out_features, bias, dtype: as for `nn.quantized.Linear`.

@@ -1,4 +1,4 @@
-"""A linear layer with a weight of qint8 on float inputs."""
+"""Define a linear layer with a weight of qint8 on float inputs."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _wide_product(x, weight, bias):
 
 
 class Linear(quantized.Linear):
-    """A linear layer with a weight of qint8 on float inputs: y = x W^T + b, where x is rounded to levels at every call.
+    """Apply a linear layer with a weight of qint8 to float inputs: y = x W^T + b, where x is quantised at every call.
 
     Args:
         in_features, out_features: sizes of the last dimension of inputs and outputs.

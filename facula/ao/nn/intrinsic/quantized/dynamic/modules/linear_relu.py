@@ -1,4 +1,4 @@
-"""A linear layer with a weight of qint8 and a ReLU on float inputs."""
+"""Define a linear layer with a weight of qint8 and a ReLU on float inputs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["LinearReLU"]
 
 
 class LinearReLU(nnqd.Linear):
-    """A linear layer and a ReLU on float inputs, with a weight of qint8 or float16.
+    """Apply a linear layer and a ReLU to float inputs, with a weight of qint8 or float16.
 
     Args:
         in_features, out_features, bias, dtype: as for `nn.quantized.dynamic.Linear`.
