@@ -137,7 +137,7 @@ def test_elements_are_written_as_values():
 def test_what_has_no_rule_says_so(name):
     q = quantized(3, 3)
     args = (q, q) if name in ("add", "mul", "matmul") else (q,)
-    with pytest.raises(NotImplementedError, match=f"{name}: not supported for quanti[sz]ed tensors.*quint8"):
+    with pytest.raises(NotImplementedError, match=f"{name}: not supported for quantized tensors.*quint8"):
         getattr(torch, name)(*args)
 
 
@@ -305,7 +305,7 @@ def test_files_whose_levels_do_not_fit_are_refused(params):
     from facula.storage import TypedStorage
 
     storage = TypedStorage(wrap_storage=torch.zeros(3, dtype=torch.uint8).untyped_storage(), dtype=torch.quint8)
-    with pytest.raises(RuntimeError, match="load: a quanti[sz]ed tensor"):
+    with pytest.raises(RuntimeError, match="load: a quantized tensor"):
         _utils._rebuild_qtensor(storage, 0, (3,), (1,), params, False, None)
     with pytest.raises(RuntimeError, match="load"):
         _utils._rebuild_qtensor(storage, 0, (30,), (1,), (torch.per_tensor_affine, 0.1, 0), False, None)

@@ -1,4 +1,4 @@
-"""Observe the range of a tensor and round the tensor to quantisation levels in one call, as quantisation-aware training
+"""Observe the range of a tensor and round the tensor to quantization levels in one call, as quantization-aware training
 does at every step.
 """
 

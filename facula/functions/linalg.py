@@ -1,4 +1,4 @@
-"""Compute approximate factorisations of low rank, `lu` in its old form, and norms under old names."""
+"""Compute approximate factorizations of low rank, `lu` in its old form, and norms under old names."""
 
 from __future__ import annotations
 

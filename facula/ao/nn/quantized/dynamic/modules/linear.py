@@ -45,7 +45,7 @@ def _wide_product(x, weight, bias):
 
 
 class Linear(quantized.Linear):
-    """Apply a linear layer with a weight of qint8 to float inputs: y = x W^T + b, where x is quantised at every call.
+    """Apply a linear layer with a weight of qint8 to float inputs: y = x W^T + b, where x is quantized at every call.
 
     Args:
         in_features, out_features: sizes of the last dimension of inputs and outputs.
