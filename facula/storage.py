@@ -229,7 +229,7 @@ class TypedStorage(_Casts):
     # -- contents ---------------------------------------------------------------------------------
 
     def _tensor(self):
-        dtype = getattr(self.dtype, "_levels", self.dtype)  # of a quantised one: its integers
+        dtype = getattr(self.dtype, "_levels", self.dtype)  # of a quantized one: its integers
         return _core.tensor_from_storage(self._untyped_storage, dtype, 0, (self.size(),), (1,))
 
     def __getitem__(self, index: int) -> Any:
@@ -311,6 +311,9 @@ class TypedStorage(_Casts):
         """Return the elements on `device`, a copy where they are elsewhere.
 
         `non_blocking` lets a copy between pinned memory and a GPU go on while the program continues.
+
+        Args:
+            non_blocking: whether the program goes on while a copy between pinned memory and a GPU runs.
         """
         moved = self._untyped_storage.to(device=device, non_blocking=non_blocking)
         return TypedStorage(wrap_storage=moved, dtype=self.dtype)
@@ -437,7 +440,7 @@ def _made(name, args, dtype, device):
         raise TypeError(f"{name}: a size or a sequence of values, got {type(args[0]).__name__}")
     if isinstance(args[0], str):
         raise TypeError(f"{name}: expected a sequence of numbers, got a str")
-    levels = getattr(dtype, "_levels", dtype)  # of a quantised one: its integers
+    levels = getattr(dtype, "_levels", dtype)  # of a quantized one: its integers
     values = facula.tensor(list(args[0]), dtype=levels, device=device)
     return values.untyped_storage().clone()  # of its own: no tensor keeps it from shrinking
 

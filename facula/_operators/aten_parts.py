@@ -141,10 +141,10 @@ def _linalg_slogdet(A):
 
 
 def _linalg_check_errors(info, api_name, *, is_matrix):
-    """Raise LinAlgError where a factorisation failed."""
+    """Raise LinAlgError where a factorization failed."""
     if info.any():
         where = "" if is_matrix else f"(Batch element {int(info.ravel().nonzero()[0])}): "
-        raise facula.linalg.LinAlgError(f"{api_name}: {where}the factorisation has failed, got info {info.tolist()}")
+        raise facula.linalg.LinAlgError(f"{api_name}: {where}the factorization has failed, got info {info.tolist()}")
 
 
 def log_sigmoid_forward(self):

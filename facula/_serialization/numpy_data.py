@@ -132,7 +132,7 @@ def build_array(array, state, nesting):
 
 
 def from_buffer(data, kind, shape, order):
-    """Return an array over bytes that travelled beside it (protocol 5)."""
+    """Return an array over bytes that traveled beside it (protocol 5)."""
     need(
         type(data) in (bytes, bytearray) and type(order) is str and order in ("C", "F"),
         "a numpy array's buffer is malformed",

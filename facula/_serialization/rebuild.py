@@ -119,12 +119,12 @@ def _rebuild_sparse_tensor(layout, data):
 
 
 def _rebuild_device_tensor_from_numpy(data, dtype, device, requires_grad):
-    """Return a tensor whose values travelled as a numpy array."""
+    """Return a tensor whose values traveled as a numpy array."""
     return _moved(facula.from_numpy(data), dtype, device, requires_grad)
 
 
 def _rebuild_device_tensor_from_cpu_tensor(data, dtype, device, requires_grad):
-    """Return a tensor whose values travelled as a CPU tensor."""
+    """Return a tensor whose values traveled as a CPU tensor."""
     if type(data) is not facula.Tensor:
         raise RuntimeError(f"load: a device tensor is made from {shown(data)}, not from a tensor")
     return _moved(data, dtype, device, requires_grad)
@@ -292,13 +292,13 @@ def _get_device_index(device, optional=False, allow_cpu=False):
 
 
 def _rebuild_qtensor(storage, storage_offset, size, stride, quantizer_params, requires_grad, backward_hooks):
-    """Return a quantised tensor; `quantizer_params` is its scheme, its scales and zero points, and the axis of channels."""
+    """Return a quantized tensor; `quantizer_params` is its scheme, its scales and zero points, and the axis of channels."""
     from facula._tensor.quantized.schemes import LIMITS, scheme_from_file
     from facula._tensor.quantized.tensor import wrap
 
     dtype = getattr(storage, "dtype", None)
     if dtype not in LIMITS:
-        raise RuntimeError(f"load: a quantised tensor has a storage of {shown(dtype)}")
+        raise RuntimeError(f"load: a quantized tensor has a storage of {shown(dtype)}")
     _refuse_hooks(backward_hooks, "tensor")
     levels = _checked(_untyped(storage), dtype._levels, storage_offset, size, stride)
     return wrap(levels, scheme_from_file(dtype, levels, quantizer_params))

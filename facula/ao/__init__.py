@@ -1,4 +1,4 @@
-"""Optimize architectures: quantisation (`ao.quantization`) and the layers that it makes (`ao.nn`). Both are loaded on
+"""Optimize architectures: quantization (`ao.quantization`) and the layers that it makes (`ao.nn`). Both are loaded on
 first use.
 """
 

@@ -186,7 +186,9 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
         tensor: any tensor.
         level: the level of forward mode; None for the innermost.
 
-    Returns an `UnpackedDualTensor` of ``primal`` and ``tangent``; the tangent is None where the tensor depends on no dual.
+    Returns: an `UnpackedDualTensor` of ``primal`` and ``tangent``; the tangent is None where the tensor depends on no dual.
+
+    Both are of the shape of the tensor.
 
     >>> fwAD = torch.autograd.forward_ad
     >>> with fwAD.dual_level():

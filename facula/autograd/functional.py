@@ -134,7 +134,7 @@ def vjp(func: Callable[..., Any], inputs: Any, v: Tensor | None = None, create_g
         create_graph: records the computation, for further derivatives.
         strict: an output that does not depend on an input is a RuntimeError rather than zeros.
 
-    Returns (outputs, products), the products of the shapes of the inputs.
+    Returns: (outputs, products), the products of the shapes of the inputs.
 
     Errors: RuntimeError for a v of other shapes, or a missing one; TypeError for what are no tensors.
 
@@ -162,7 +162,7 @@ def jvp(func: Callable[..., Any], inputs: Any, v: Tensor | None = None, create_g
         create_graph: records the computation, for further derivatives.
         strict: an output that does not depend on an input is a RuntimeError rather than zeros.
 
-    Returns (outputs, products), the products of the shapes of the outputs.
+    Returns: (outputs, products), the products of the shapes of the outputs.
 
     Errors: RuntimeError for a v of other shapes, or a missing one; TypeError for what are no tensors.
 
@@ -266,7 +266,7 @@ def jacobian(func: Callable[..., Any], inputs: Any, create_graph: bool = False, 
         vectorize: computes all rows (or columns) in one pass.
         strategy: "reverse-mode", row by row, or "forward-mode", column by column, with vectorize.
 
-    Returns a tensor of shape (*output.shape, *input.shape); for several inputs a tuple of them, for several outputs a tuple of
+    Returns: a tensor of shape (*output.shape, *input.shape); for several inputs a tuple of them, for several outputs a tuple of
     those.
 
     Errors: ValueError for an unknown strategy; RuntimeError for strict together with vectorize.
@@ -325,9 +325,9 @@ def hessian(func: Callable[..., Any], inputs: Any, create_graph: bool = False, s
         outer_jacobian_strategy: "reverse-mode" or "forward-mode", how the gradient is differentiated; the latter with
             vectorize.
 
-    Returns a tensor of shape (*input.shape, *input.shape), or for several inputs tuples of tuples.
+    Returns: a tensor of shape (*input.shape, *input.shape), or for several inputs tuples of tuples.
 
-    Errors: RuntimeError for an output of more elements.
+    Errors: RuntimeError for an output of more elements; ValueError for another outer_jacobian_strategy.
 
     >>> torch.autograd.functional.hessian(lambda x: (x ** 3).sum(), torch.tensor([1., 2.]))
     tensor([[ 6.,  0.],
@@ -370,7 +370,7 @@ def vhp(func: Callable[..., Any], inputs: Any, v: Tensor | None = None, create_g
         create_graph: records the computation, for further derivatives.
         strict: an output that does not depend on an input is a RuntimeError rather than zeros.
 
-    Returns (output, products), the products of the shapes of the inputs.
+    Returns: (output, products), the products of the shapes of the inputs.
 
     Errors: RuntimeError for an output of more elements, and a v of other shapes.
 
@@ -396,7 +396,7 @@ def hvp(func: Callable[..., Any], inputs: Any, v: Tensor | None = None, create_g
         create_graph: records the computation, for further derivatives.
         strict: an output that does not depend on an input is a RuntimeError rather than zeros.
 
-    Returns (output, products), the products of the shapes of the inputs. As H is symmetric, vhp gives the same in less time.
+    Returns: (output, products), the products of the shapes of the inputs. As H is symmetric, vhp gives the same in less time.
 
     Errors: RuntimeError for an output of more elements, and a v of other shapes.
 

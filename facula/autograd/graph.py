@@ -185,7 +185,7 @@ def register_multi_grad_hook(tensors: Sequence[Tensor], fn: Callable[..., Any], 
         mode: "all": when all were, with the list of them, None where there is none; "any": when the first was, with that
             gradient.
 
-    Returns a handle with ``remove()``.
+    Returns: a handle with ``remove()``.
 
     Errors: ValueError for another mode; AssertionError for a tensor that does not require a gradient.
 

@@ -1,4 +1,4 @@
-"""Choose the engine of quantised kernels. There is one set of kernels under the names of PyTorch's engines, which
+"""Choose the engine of quantized kernels. There is one set of kernels under the names of PyTorch's engines, which
 differ in how prepared networks are configured.
 """
 

@@ -425,12 +425,12 @@ class Tracer(TracerBase):
                 if leaf is not PH:
                     _transfer_attrs(fr=leaf, to=proxy.node)
                 return proxy
-            self._specialise(name, counter, leaf, sig)
+            self._specialize(name, counter, leaf, sig)
             return leaf
 
         return pytree.tree_map(replace, value)
 
-    def _specialise(self, name, counter, value, sig):
+    def _specialize(self, name, counter, value, sig):
         """Check an input whose value the graph relies on."""
         default = sig.parameters[name].default
         args = () if default is inspect.Parameter.empty else (default,)

@@ -105,7 +105,7 @@ class LoadedModule(ScriptModule):
             f: a path, or a writable binary file.
             _extra_files: {name: text or bytes} that the archive holds beside the program.
 
-        What such archives are not written with here (tensors that are quantised, classes that make their state by a method)
+        What such archives are not written with here (tensors that are quantized, classes that make their state by a method)
         is saved as the program of the first call, as another ScriptModule is.
         """
         from facula.export import _pt2

@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "autograd/saved.h"
-#include "budget/modelled.h"
+#include "budget/modeled.h"
 #include "budget/repeat.h"
 #include "budget/times.h"
 #include "core/kernel.h"
@@ -234,7 +234,7 @@ bool can_be_in_cell(const Storage* s) {
 }
 
 void enlist(Step& step) {
-  step.modelled_ns = modelled_ns(step);
+  step.modeled_ns = modeled_ns(step);
   link(cells().first_step, step);
   for (const Input& input : step.inputs) {
     if (!input.cell) continue;
@@ -266,7 +266,7 @@ uint64_t clock_ns() { return read_clock(CLOCK_MONOTONIC); }
 uint64_t thread_ns() { return read_clock(CLOCK_THREAD_CPUTIME_ID); }
 
 uint64_t time_of(Step& step) {
-  if (are_modelled()) return step.modelled_ns * step.percent / 100;
+  if (are_modeled()) return step.modeled_ns * step.percent / 100;
   const uint64_t shorter = step.times && step.percent < 100 ? step.times->shorter_ns() : 0;
   if (shorter) step.ns = shorter;
   else if (const uint64_t seen = step.times ? step.times->ns() : 0) step.ns = seen * step.percent / 100;

@@ -1,5 +1,5 @@
-// Runs several steps at once, or a step from what its op has found out (core/findings.h), where that takes less time
-// than the ops one after the other. Results have the same bits.
+// Runs several steps at once, or a step from a finding of its op (core/findings.h), where that takes less time than the
+// ops one after the other. Results have the same bits.
 //
 //   - A batch norm knows the statistics of its batch, and only computes its result.
 //   - Element-wise steps that write to that result in place, such as an activation, write to each part of it while it

@@ -6,7 +6,7 @@
 //
 // 1. There are two regions, one for requests below 1 MiB and one for the rest, so that small blocks do not splinter
 //    large ones. A region is one reserved address range that becomes usable from its start as it is needed; in it every
-//    free block merges with its free neighbours.
+//    free block merges with its free neighbors.
 // 2. Sizes are rounded up to 512 bytes (middle region) or 64 KiB (large region): at most an eighth is lost.
 // 3. A request takes the best fit: the smallest free block that is large enough, lowest list first, searching a bounded
 //    number of blocks per list. What is left over stays free. Without a fit the region grows.

@@ -51,7 +51,7 @@ void Region::free(Block* block) {
   block->hot_begin = block->begin;
   block->hot_end = block->end();
   if (block->forks != forks && block->size >= os::kHugePage) cool(block);
-  put_in(merge_neighbours(block));
+  put_in(merge_neighbors(block));
 }
 
 void Region::replace_left_out(Block* block, char* begin, size_t bytes) {
@@ -189,7 +189,7 @@ Block* Region::split(Block* block, size_t size) {
   return upper;
 }
 
-Block* Region::merge_neighbours(Block* block) {
+Block* Region::merge_neighbors(Block* block) {
   if (Block* before = block->before; before != nullptr && !before->held && may_join(before, block)) {
     take_out(before);
     block = join(before, block);
@@ -248,7 +248,7 @@ Block* Region::grow(size_t size) {
   block->before = last_;
   if (last_ != nullptr) last_->after = block;
   last_ = block;
-  block = merge_neighbours(block);
+  block = merge_neighbors(block);
   put_in(block);
   return block;
 }

@@ -1,4 +1,4 @@
-// The two address ranges of the CPU allocator, and what its policy (allocator.cpp) remembers of them.
+// Defines the two address ranges of the CPU allocator, and what its policy (allocator.cpp) remembers of them.
 #pragma once
 
 #include <mutex>
@@ -63,7 +63,7 @@ class Region {
   // The held block that begins at `address`, or null.
   Block* held_at(const void* address);
 
-  // Frees a held block, with all its pages hot, and merges it with its free neighbours. Pages that another process may
+  // Frees a held block, with all its pages hot, and merges it with its free neighbors. Pages that another process may
   // have as well would be copied one by one when written: those of a large block go.
   void free(Block* block);
 
@@ -84,7 +84,7 @@ class Region {
   // Tells the system again which pages are wanted.
   void advise_pages() { advise_pages(0, usable_); }
 
-  // Joins all free neighbours that a budget left apart.
+  // Joins all free neighbors that a budget left apart.
   void merge_all();
 
   bool contains(const Block* block) const { return block->begin >= begin_ && block->begin < begin_ + usable_; }
@@ -111,12 +111,12 @@ class Region {
   // Cuts a block that is in no list; returns the upper part.
   Block* split(Block* block, size_t size);
 
-  Block* merge_neighbours(Block* block);
+  Block* merge_neighbors(Block* block);
 
-  // Under a budget free neighbours stay apart where pages would go because there are none between.
+  // Under a budget free neighbors stay apart where pages would go because there are none between.
   static bool may_join(const Block* lower, const Block* upper);
 
-  // Makes one block of two neighbours that are in no list.
+  // Makes one block of two neighbors that are in no list.
   Block* join(Block* lower, Block* upper);
 
   static void cool(Block* block);

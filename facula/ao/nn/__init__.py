@@ -1,4 +1,4 @@
-"""Define layers of quantised networks: fused layers, layers that imitate rounding in training, and quantised layers."""
+"""Define layers of quantized networks: fused layers, layers that imitate rounding in training, and quantized layers."""
 
 from __future__ import annotations
 

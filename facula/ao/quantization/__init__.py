@@ -1,4 +1,4 @@
-"""Quantise models layer by layer: after training, in training, or weights only.
+"""Quantize models layer by layer: after training, in training, or weights only.
 
 Example::
 

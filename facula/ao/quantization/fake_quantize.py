@@ -1,4 +1,4 @@
-"""Round tensors to quantisation levels in training, so that a network learns to tolerate the rounding.
+"""Round tensors to quantization levels in training, so that a network learns to tolerate the rounding.
 
 Gradients go through the rounding as if there were none, except where a value lies outside the levels.
 """

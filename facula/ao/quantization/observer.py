@@ -112,7 +112,7 @@ class ObserverBase(ABC, Module):
     """Define an observer, a module that returns its input and has `calculate_qparams()`.
 
     Args:
-        dtype: of the quantised tensor.
+        dtype: of the quantized tensor.
         is_dynamic: if True, compute scales anew for each input.
 
     >>> from torch.ao.quantization import ObserverBase
@@ -156,7 +156,7 @@ class UniformQuantizationObserverBase(ObserverBase):
     """Define an observer whose levels are equally spaced.
 
     Args:
-        dtype: of the quantised tensor.
+        dtype: of the quantized tensor.
         qscheme: how levels are laid out.
         reduce_range: if True, use half of the levels, as products of eight bits without VNNI require.
         quant_min, quant_max: levels of one's own; both or none.
@@ -290,7 +290,7 @@ class PlaceholderObserver(ObserverBase):
 
     Args:
         dtype, qscheme, quant_min, quant_max, eps, is_dynamic: as for `UniformQuantizationObserverBase`.
-        custom_op_name: of an op that takes the place of quantisation.
+        custom_op_name: of an op that takes the place of quantization.
         compute_dtype: the same as is_dynamic, PyTorch's old name.
 
     >>> from torch.ao.quantization import PlaceholderObserver
@@ -329,7 +329,7 @@ class NoopObserver(ObserverBase):
 
     Args:
         dtype: that of the tensor.
-        custom_op_name: of an op that takes the place of quantisation.
+        custom_op_name: of an op that takes the place of quantization.
 
     >>> from torch.ao.quantization import NoopObserver
     >>> NoopObserver()(torch.tensor([1.0, 2.0]))
@@ -374,7 +374,7 @@ class RecordingObserver(ObserverBase):
     """Store copies of all tensors that pass through, for inspection.
 
     Args:
-        dtype: that of the quantised tensor.
+        dtype: that of the quantized tensor.
 
     >>> from torch.ao.quantization import RecordingObserver
     >>> observer = RecordingObserver()
@@ -564,7 +564,7 @@ class AffineQuantizedObserverBase(ABC, Module):
 
     Args:
         mapping_type: a `MappingType`.
-        target_dtype: of the quantised tensor.
+        target_dtype: of the quantized tensor.
         granularity: a `Granularity`.
         quant_min, quant_max: the levels.
         eps: the least scale.

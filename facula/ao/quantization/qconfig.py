@@ -77,7 +77,7 @@ class QConfig(NamedTuple("QConfig", [("activation", Any), ("weight", Any)])):
     """Name the observers of a module's output and of its weight.
 
     Args:
-        activation, weight: classes of observers or fake quantisation, or what their `with_args` gives.
+        activation, weight: classes of observers or fake quantization, or what their `with_args` gives.
 
     Errors: ValueError for an observer itself.
 
@@ -177,7 +177,7 @@ def _backend(name, backend, version, versions):
 
 
 def get_default_qconfig(backend: str = "x86", version: int = 0) -> QConfig:
-    """Return the `QConfig` for quantisation after training.
+    """Return the `QConfig` for quantization after training.
 
     Args:
         backend: "x86", "fbgemm", "qnnpack" or "onednn", which differ in how many levels and scales they like.

@@ -77,7 +77,7 @@ class QConfigMapping:
         """Set the qconfig of what nothing else says.
 
         Args:
-            global_qconfig: a `QConfig`, or None for no quantisation.
+            global_qconfig: a `QConfig`, or None for no quantization.
         """
         self.global_qconfig: QConfig | None = global_qconfig
         return self
@@ -87,7 +87,7 @@ class QConfigMapping:
 
         Args:
             object_type: the class, the function, or the name of the method.
-            qconfig: a `QConfig`, or None for no quantisation.
+            qconfig: a `QConfig`, or None for no quantization.
         """
         self.object_type_qconfigs[object_type] = qconfig
         return self
@@ -97,7 +97,7 @@ class QConfigMapping:
 
         Args:
             module_name_regex: the pattern.
-            qconfig: a `QConfig`, or None for no quantisation.
+            qconfig: a `QConfig`, or None for no quantization.
         """
         self.module_name_regex_qconfigs[module_name_regex] = qconfig
         return self
@@ -107,7 +107,7 @@ class QConfigMapping:
 
         Args:
             module_name: its name, with dots.
-            qconfig: a `QConfig`, or None for no quantisation.
+            qconfig: a `QConfig`, or None for no quantization.
         """
         self.module_name_qconfigs[module_name] = qconfig
         return self
@@ -120,7 +120,7 @@ class QConfigMapping:
             module_name: the name of the module, with dots.
             object_type: the class or function.
             index: the number of the call, from 0.
-            qconfig: a `QConfig`, or None for no quantisation.
+            qconfig: a `QConfig`, or None for no quantization.
         """
         self.module_name_object_type_order_qconfigs[module_name, object_type, index] = qconfig
         return self
@@ -184,7 +184,7 @@ def _default_mapping(is_qat, backend, qconfig):
 
 
 def get_default_qconfig_mapping(backend: str = "x86", version: int = 0) -> QConfigMapping:
-    """Return the `QConfigMapping` for quantisation after training.
+    """Return the `QConfigMapping` for quantization after training.
 
     Args:
         backend, version: as for `get_default_qconfig`.

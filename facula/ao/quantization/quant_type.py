@@ -1,4 +1,4 @@
-"""Name the kinds of quantisation."""
+"""Name the kinds of quantization."""
 
 import enum
 

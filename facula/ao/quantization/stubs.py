@@ -1,4 +1,4 @@
-"""Mark the places where a model's tensors become quantised, and floating point again."""
+"""Mark the places where a model's tensors become quantized, and floating point again."""
 
 from __future__ import annotations
 
@@ -74,5 +74,5 @@ class QuantWrapper(nn.Module):
         self.train(module.training)
 
     def forward(self, X: Tensor) -> Tensor:
-        """Return what the module makes of X, quantised and back."""
+        """Return what the module makes of X, quantized and back."""
         return self.dequant(self.module(self.quant(X)))

@@ -34,12 +34,12 @@ def _deform_conv2d_backward(grad, input, weight, offset, mask, bias, *more):
 
 
 def _qnms(dets, scores, iou_threshold):
-    """Take boxes as the integers of a quantised tensor: scale and zero point cancel out."""
+    """Take boxes as the integers of a quantized tensor: scale and zero point cancel out."""
     return _ops.nms(dets.to(facula.float64), scores.to(facula.float64), iou_threshold)
 
 
 def _qroi_align(input, rois, input_scale, input_zero_point, rois_scale, rois_zero_point, *more):
-    """Return the regions of an image of quantised numbers, with its scale and zero point again."""
+    """Return the regions of an image of quantized numbers, with its scale and zero point again."""
     if input.dtype not in (facula.int8, facula.uint8, facula.int32) or rois.dtype != input.dtype:
         raise RuntimeError(f"qroi_align: input and rois must be integers of one dtype, got {input.dtype} and {rois.dtype}")
     numbers = (input.float() - input_zero_point) * input_scale

@@ -65,7 +65,7 @@ def _register_parameter_or_buffer(module: Module, name: str, tensor) -> None:
 
 
 def _maybe_set(dest, src) -> None:
-    """Make ``src`` the data of ``dest``, keeping the object (optimisers hold it)."""
+    """Make ``src`` the data of ``dest``, keeping the object (optimizers hold it)."""
     if dest is not src:
         dest.data = src.data if isinstance(src, facula.Tensor) else src
 
@@ -136,7 +136,7 @@ class ParametrizationList(ModuleList):
             raise ValueError(
                 f"ParametrizationList: right_inverse must keep the dtype {original.dtype}, got {source.dtype}"
             )
-        # The parameter stays the same object, so that optimisers that know it go on working.
+        # The parameter stays the same object, so that optimizers that know it go on working.
         with facula.no_grad():
             _maybe_set(original, source)
         _register_parameter_or_buffer(self, "original", original)

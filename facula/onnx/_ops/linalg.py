@@ -1,4 +1,4 @@
-"""Translate factorisations and what is computed with them. ONNX has none, so they are loops over the columns of
+"""Translate factorizations and what is computed with them. ONNX has none, so they are loops over the columns of
 (batches of) matrices.
 """
 

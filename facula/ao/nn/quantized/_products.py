@@ -1,4 +1,4 @@
-"""Compute products of quantised tensors as integer sums, which are then converted to the scale and zero point of the
+"""Compute products of quantized tensors as integer sums, which are then converted to the scale and zero point of the
 output.
 
 Levels of eight bits are summed exactly, in int32. Transposed convolutions, and weights whose zero is not level 0, are summed
@@ -18,7 +18,7 @@ from facula.nn import functional as F
 def _checked(name, input, weight):
     if not isinstance(input, QuantizedTensor) or not isinstance(input._scheme, PerTensor):
         kind = input.dtype if isinstance(input, facula.Tensor) else type(input).__name__
-        raise RuntimeError(f"{name}: expected an input quantised per tensor, got {kind}")
+        raise RuntimeError(f"{name}: expected an input quantized per tensor, got {kind}")
     if not isinstance(weight, QuantizedTensor) or weight.dtype is not _C.qint8:
         kind = weight.dtype if isinstance(weight, facula.Tensor) else type(weight).__name__
         raise RuntimeError(f"{name}: expected a weight of qint8, got {kind}")
@@ -66,7 +66,7 @@ def _finished(sums, scales, bias, scheme, relu, at):
 
 
 def linear(input, weight, bias, scale, zero_point, relu=False):
-    """Return a quantised input (..., k) times the transpose of a weight (n, k) of qint8, plus a bias of float32, quantised
+    """Return a quantized input (..., k) times the transpose of a weight (n, k) of qint8, plus a bias of float32, quantized
     again.
 
     Args:
@@ -116,7 +116,7 @@ def _sums(x, weight, zero_point, stride, padding, dilation, groups, padding_mode
 
 def conv(input, weight, bias, stride, padding, dilation, groups, scale, zero_point, relu=False, padding_mode="zeros",
          transposed=False, output_padding=0):  # fmt: skip
-    """Return a convolution of a quantised input (N, C, ...) with a weight of qint8, plus a bias of float32, quantised again.
+    """Return a convolution of a quantized input (N, C, ...) with a weight of qint8, plus a bias of float32, quantized again.
 
     Args:
         stride, padding, dilation, groups, padding_mode, output_padding: as in nn.functional.conv1d to conv_transpose3d.
@@ -138,7 +138,7 @@ def conv(input, weight, bias, stride, padding, dilation, groups, scale, zero_poi
     x = levels_of(input).float() - given.zero_point  # zero is 0, as padding fills
     if transposed:
         if not isinstance(weight._scheme, PerTensor):
-            raise RuntimeError(f"{name}: expected a weight quantised per tensor, got {weight.qscheme()}")
+            raise RuntimeError(f"{name}: expected a weight quantized per tensor, got {weight.qscheme()}")
         scales = _C.tensor([weight._scheme.scale], dtype=_C.float32)
         w = levels_of(weight).float() - weight._scheme.zero_point
         function = (F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d)[dims - 1]

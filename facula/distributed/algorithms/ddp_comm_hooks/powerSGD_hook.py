@@ -35,7 +35,7 @@ class PowerSGDState:
         min_compression_rate: tensors that would not shrink by this factor travel as they are.
         use_error_feedback: whether what is left out is added to the next gradient.
         warm_start: whether Q begins where it ended.
-        orthogonalization_epsilon: added to norms, against division by zero. 0: orthogonalised by QR.
+        orthogonalization_epsilon: added to norms, against division by zero. 0: orthogonalized by QR.
         random_seed: of the first Q, the same in all processes.
         compression_stats_logging_frequency: every so many steps the rate is logged.
         batch_tensors_with_same_shape: tensors of one shape are multiplied together.
@@ -215,7 +215,7 @@ def _run(state: PowerSGDState, bucket, group, tensors, whole=None) -> facula.fut
 
 
 def _own_part(state, before, after):
-    """Return what of a gradient has travelled: the average for what was approximated, all for what travelled as it was."""
+    """Return what of a gradient has traveled: the average for what was approximated, all for what traveled as it was."""
     return [a if _is_worth_it(a, state) else b for a, b in zip(after, before)]
 
 

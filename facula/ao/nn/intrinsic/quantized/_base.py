@@ -1,4 +1,4 @@
-"""Define the base class of quantised fused layers."""
+"""Define the base class of quantized fused layers."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ def observed_layer(mod):
 
 
 class Fused:
-    """Build a quantised layer from a container."""
+    """Build a quantized layer from a container."""
 
     @classmethod
     def from_float(cls, mod: Module, use_precomputed_fake_quant: bool = False) -> Any:
-        """Return the quantised form of a container that has been observed (`prepare`), or of a fused layer trained so
+        """Return the quantized form of a container that has been observed (`prepare`), or of a fused layer trained so
         (`prepare_qat`).
 
         Args:

@@ -1,4 +1,4 @@
-"""Define linear layers fused with the functions that follow them, on quantised tensors."""
+"""Define linear layers fused with the functions that follow them, on quantized tensors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["LinearLeakyReLU", "LinearReLU", "LinearTanh"]
 
 
 class LinearReLU(Fused, nnq.Linear):
-    """Apply a linear layer and a ReLU to quantised inputs.
+    """Apply a linear layer and a ReLU to quantized inputs.
 
     Args:
         in_features, out_features, bias, dtype: as for `nn.quantized.Linear`.
@@ -45,13 +45,13 @@ class _LinearThen(Fused, nnq.Linear):
         raise NotImplementedError(f"{type(self).__name__}: a layer says which function follows, got shape {tuple(x.shape)}")
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return the quantised outputs of quantised inputs."""
+        """Return the quantized outputs of quantized inputs."""
         floats = self._then(F.linear(x.dequantize(), self.weight().dequantize(), self.bias()))
         return facula.quantize_per_tensor(floats, self.scale, self.zero_point, x.dtype)
 
 
 class LinearLeakyReLU(_LinearThen):
-    """Apply a linear layer and a leaky ReLU to quantised inputs; only the results of the function are rounded.
+    """Apply a linear layer and a leaky ReLU to quantized inputs; only the results of the function are rounded.
 
     Args:
         in_features, out_features, bias, dtype: as for `nn.quantized.Linear`.
@@ -77,7 +77,7 @@ class LinearLeakyReLU(_LinearThen):
 
     @classmethod
     def from_float(cls, mod: Module, use_precomputed_fake_quant: bool = False) -> LinearLeakyReLU:
-        """Return the quantised form of a container that has been observed.
+        """Return the quantized form of a container that has been observed.
 
         Args:
             mod: the container.
@@ -89,7 +89,7 @@ class LinearLeakyReLU(_LinearThen):
 
 
 class LinearTanh(_LinearThen):
-    """Apply a linear layer and a hyperbolic tangent to quantised inputs; only the results of the function are rounded.
+    """Apply a linear layer and a hyperbolic tangent to quantized inputs; only the results of the function are rounded.
 
     Args:
         in_features, out_features, bias, dtype: as for `nn.quantized.Linear`.

@@ -32,7 +32,7 @@ def pack_weight_bias(qweight: Any, bias: Tensor | None, dtype: facula.dtype) -> 
     """Return the weight and bias of one product, as a pair.
 
     Args:
-        qweight: a quantised weight.
+        qweight: a quantized weight.
         bias: of float32, or None.
         dtype: accepted, and without effect.
 
@@ -52,7 +52,7 @@ def _blank(rows, columns, dtype):
 
 
 def _weights(mod, names):
-    """Return the pairs of quantised weights of a float module, by name."""
+    """Return the pairs of quantized weights of a float module, by name."""
     from facula.ao.quantization.qconfig import default_dynamic_qconfig
 
     config = getattr(mod, "qconfig", None)
@@ -150,7 +150,7 @@ class _RNNBase(nn.Module):
         return f"{self._get_name()}({self.extra_repr()})"
 
     def get_weight(self) -> dict[Any, Any]:
-        """Return the quantised weights by name.
+        """Return the quantized weights by name.
 
         >>> sorted(torch.ao.nn.quantized.dynamic.GRU(3, 4).get_weight())
         ['weight_hh_l0', 'weight_ih_l0']
@@ -259,7 +259,7 @@ class _RNNBase(nn.Module):
 
     @classmethod
     def from_float(cls, mod: Module, use_precomputed_fake_quant: bool = False) -> Self:
-        """Return the layer with its weights quantised as the module's qconfig says; `quantize_dynamic` calls it.
+        """Return the layer with its weights quantized as the module's qconfig says; `quantize_dynamic` calls it.
 
         Args:
             mod: the layer, such as nn.GRU; without a qconfig weights become qint8.
@@ -365,7 +365,7 @@ class _Cell(nn.Module):
         return text if nonlinearity == "tanh" else f"{text}, nonlinearity={nonlinearity}"
 
     def get_weight(self) -> dict[str, Any]:
-        """Return the quantised weights by name.
+        """Return the quantized weights by name.
 
         >>> sorted(torch.ao.nn.quantized.dynamic.GRUCell(3, 4).get_weight())
         ['weight_hh', 'weight_ih']
@@ -413,7 +413,7 @@ class _Cell(nn.Module):
 
     @classmethod
     def from_float(cls, mod: Module, use_precomputed_fake_quant: bool = False) -> Self:
-        """Return the cell with its weights quantised as the module's qconfig says; `quantize_dynamic` calls it.
+        """Return the cell with its weights quantized as the module's qconfig says; `quantize_dynamic` calls it.
 
         Args:
             mod: the cell, such as nn.GRUCell; without a qconfig weights become qint8.

@@ -42,7 +42,7 @@ class LinearReLU(nnqd.Linear):
 
     @classmethod
     def from_float(cls, mod: Module, use_precomputed_fake_quant: bool = False) -> Self:
-        """Return the layer with its weight quantised as the qconfig of the container's first layer says.
+        """Return the layer with its weight quantized as the qconfig of the container's first layer says.
 
         Args:
             mod: the container.
