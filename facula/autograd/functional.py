@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 from .. import _C
 from ._run import grad as _grad
-from .forward_ad import pushforward
+from .forward_ad import _set_fwd_grad_enabled, pushforward
 from .grad_mode import enable_grad
 
 if TYPE_CHECKING:
@@ -281,10 +282,10 @@ def jacobian(func: Callable[..., Any], inputs: Any, create_graph: bool = False, 
         raise NotImplementedError("jacobian: create_graph with strategy='forward-mode' is not supported")
     if strict and vectorize:
         raise RuntimeError("jacobian: strict=True and vectorize=True are not supported together, got both")
-    with enable_grad():
+    forward = strategy == "forward-mode"
+    with enable_grad(), _set_fwd_grad_enabled(True) if forward else nullcontext():
         inputs, single_input = _tuple_of(inputs, "jacobian", "inputs")
         own = _own_inputs(inputs, create_graph)
-        forward = strategy == "forward-mode"
         duals, own = zip(*map(_C._make_dual, own)) if forward and own else (own, own)
         outputs, single_output = _call(func, duals, "jacobian")
         rows = []

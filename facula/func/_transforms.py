@@ -474,7 +474,8 @@ def linearize(func: Callable[..., Any], *primals: Tensor) -> tuple[Tensor, Calla
                 raise RuntimeError(
                     f"linearize: a tangent needs the primal's shape {tuple(primal.shape)}, got {tuple(tangent.shape)}"
                 )
-        pushed = _push(flat_output, inputs.leaves, _directions(inputs, given))
+        with _set_fwd_grad_enabled(True):
+            pushed = _push(flat_output, inputs.leaves, _directions(inputs, given))
         return _unflatten([inputs.cut(p) for p in pushed], output_spec)
 
     return _unflatten([inputs.cut(o) for o in flat_output], output_spec), jvp_fn

@@ -10,6 +10,7 @@
 // lives.
 #pragma once
 
+#include <atomic>
 #include <functional>
 
 #include "core/mode.h"
@@ -22,6 +23,9 @@ void set_budget(Device device, size_t bytes);
 size_t budget_of(Device device);
 /// Calls f(device) for each one that has a budget.
 void each_budget(const std::function<void(Device)>& f);
+
+/// Whether a CUDA device has ever had one.
+extern std::atomic<bool> cuda_has_budget;
 
 /// While one lives, this thread records also where no gradients are: what runs inside a function of the program's own
 /// whose results have a history.

@@ -36,6 +36,7 @@ namespace facula::budget {
 struct Cell;
 struct Step;
 class Moved;
+class SavedCell;
 class Times;
 void retain(Cell* cell);
 void release(Cell* cell);
@@ -94,6 +95,7 @@ struct Fate {
   const Storage* storage = nullptr;  // null: it died, or is no cell's any more
   uint32_t version = 0;
   uint16_t writer = 0;
+  Ref<Storage> held;  // where it is no cell's any more, and may be written to still
 };
 
 struct Cell {
@@ -139,6 +141,7 @@ struct SavedBytes {
 struct Cells {
   std::mutex lock;
   Cell* first = nullptr;                           // those with saved values
+  SavedCell* first_saved = nullptr;                // those that stand for a tensor that may change
   Step* first_step = nullptr;                      // all that are alive
   std::array<SavedBytes, kMostDevices + 1> saved;  // by number_of() the device
   uint64_t walks = 0;

@@ -13,6 +13,8 @@
 
 namespace facula::budget {
 
+/// Whether calls of the op find out what makes running it again cheaper (core/findings.h).
+bool finds_out(uint16_t op);
 /// Whether the op of the step has found out what makes it cheaper.
 bool begins_together(const Step& step);
 /// States how much less time a run of the step will take than its call; of one that writes in place to `before`.

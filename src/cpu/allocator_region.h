@@ -70,9 +70,9 @@ class Region {
   // Forgets the pages of a free block that fork() left out, in the child, which gets empty ones.
   void replace_left_out(Block* block, char* begin, size_t bytes);
 
-  // Moves at least `wanted` bytes of pages of the oldest hot blocks to `size` bytes at `place` of a free block, if
-  // there are so many that can be moved; returns how many were. Pages are moved in pieces that keep mappings few: a
-  // process can have some ten thousand.
+  // Moves at least `wanted` bytes of pages of the oldest hot blocks, of both regions, to `size` bytes at `place` of
+  // a free block, if there are so many that can be moved; returns how many were. Pages are moved in
+  // pieces that keep mappings few: a process can have some ten thousand.
   size_t bring_pages(const Block* block, char* place, size_t size, size_t wanted);
 
   // Gives up what bring_pages() has brought.
@@ -96,7 +96,10 @@ class Region {
   Block* hottest(Block* block, size_t size) const;
 
  private:
-  static constexpr size_t kMostPieces = 8192;
+  static constexpr size_t kMostPieces = 24576;
+
+  size_t piece() const;
+  Region& other() const;
 
   // From the end of the range on, in as many parts as it takes; returns how many bytes.
   size_t move_run(char* from, char* to, size_t bytes, size_t piece);
