@@ -65,6 +65,7 @@ class Op:
     reference: str | None
     doc: str
     argument_docs: dict[str, str]  # what docstrings say of arguments, where the common table says too little
+    returned: str  # what docstrings say of the results, mostly their shapes, where the kind implies less
     errors: str  # what docstrings say of errors, beyond what the kind implies
     example: str  # lines of an interpreter session, which is run as a test; or ""
     samples: object

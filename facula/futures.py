@@ -79,7 +79,11 @@ class Future(Generic[T]):
         return self._value
 
     def then(self, callback: Callable[..., Any]) -> Future[Any]:
-        """Return a future of callback(self), which is called when this one is done; its exception is passed on."""
+        """Return a future of callback(self), which is called when this one is done; its exception is passed on.
+
+        Args:
+            callback: takes this future.
+        """
         follower = Future(devices=self._devices)
 
         def run(done):
@@ -99,6 +103,9 @@ class Future(Generic[T]):
         """Call callback(self) when it is done, at once if it is, in the order in which callbacks are added.
 
         What a callback raises is logged and otherwise ignored: nobody who could handle it has called it.
+
+        Args:
+            callback: takes this future.
         """
         with self._changed:
             if not self._done:
@@ -111,6 +118,9 @@ class Future(Generic[T]):
 
         Raises:
             RuntimeError: there is a value or an exception already.
+
+        Args:
+            result: the value.
         """
         events = _record_work(self._devices, result) if self._devices else []
         self._finish(result, None, events)
@@ -121,6 +131,9 @@ class Future(Generic[T]):
         Raises:
             AssertionError: `result` is not an exception.
             RuntimeError: there is a value or an exception already.
+
+        Args:
+            result: the exception.
         """
         if not isinstance(result, Exception):
             raise AssertionError(f"Future.set_exception: expected an exception, got {type(result).__name__}")

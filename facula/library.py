@@ -97,7 +97,7 @@ def custom_op(name: str, fn: Callable[..., Any] | None = None, /, *, mutates_arg
         device_types: the kinds of devices that `fn` is the kernel for, a word or several; None for all.
         schema: its text, which nobody needs unless annotations do not tell it.
 
-    Returns the operator, whose methods `register_kernel`, `register_fake`, `register_autograd`, `register_vmap` and
+    Returns: the operator, whose methods `register_kernel`, `register_fake`, `register_autograd`, `register_vmap` and
     `register_autocast` complete it.
 
     Errors: NotImplementedError for an unknown kind of device.
@@ -165,7 +165,7 @@ def define(qualname: str | Library, schema: Any = None, *, lib: Any = None, tags
         qualname: "namespace::name"; or a Library, whose namespace it is.
         schema: the rest of the schema, such as "(Tensor x) -> Tensor"; None where nobody needs it. Beside a Library it begins
             with the name.
-        lib, tags, alias_analysis: accepted; operators are of no Library in particular, and nothing here analyses aliases.
+        lib, tags, alias_analysis: accepted; operators are of no Library in particular, and nothing here analyzes aliases.
 
     Errors: ValueError for a name without a namespace.
 

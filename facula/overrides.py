@@ -424,7 +424,9 @@ def redispatch_function(func: Callable[..., Any], types: Any, args: Any, kwargs:
         func, types, args, kwargs: what the __torch_function__ was given; ``kwargs`` may be None.
 
     A function of the program that asks `has_torch_function` gets the answer False once, and what it calls goes to overrides
-    again. Functions of the library run to their end, and their results are plain tensors. Errors: what ``func`` raises.
+    again. Functions of the library run to their end, and their results are plain tensors.
+
+    Errors: what ``func`` raises.
 
     >>> class Logged(torch.Tensor):
     ...     @classmethod

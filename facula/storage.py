@@ -311,6 +311,9 @@ class TypedStorage(_Casts):
         """Return the elements on `device`, a copy where they are elsewhere.
 
         `non_blocking` lets a copy between pinned memory and a GPU go on while the program continues.
+
+        Args:
+            non_blocking: whether the program goes on while a copy between pinned memory and a GPU runs.
         """
         moved = self._untyped_storage.to(device=device, non_blocking=non_blocking)
         return TypedStorage(wrap_storage=moved, dtype=self.dtype)

@@ -91,3 +91,41 @@ def test_hooks_and_threads_do_not_deadlock():
         thread.join(30)
     assert not any(thread.is_alive() for thread in threads)
     np.testing.assert_allclose(x.grad.numpy(), 90 * 2 * np.exp([2.0]))
+
+
+def test_a_hook_of_the_first_gradient_is_called_once_by_each_of_several_passes():
+    leaves = [facula.ones(2, requires_grad=True) for _ in range(4)]
+    both, calls = threading.Barrier(2, timeout=60), []
+
+    def hook(gradient):
+        calls.append(threading.get_ident())
+        if len(calls) <= 2:
+            both.wait()  # both passes have begun to call before either of them has its second gradient
+
+    facula.autograd.graph.register_multi_grad_hook(leaves, hook, mode="any")
+    losses = (leaves[0] * leaves[1]).sum(), (leaves[2] * leaves[3]).sum()
+    threads = [threading.Thread(target=loss.backward) for loss in losses]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(calls) == len(set(calls)) == 2
+    losses = (leaves[0] * leaves[1]).sum(), (leaves[2] * leaves[3]).sum()
+    losses[0].backward(retain_graph=True)
+    losses[0].backward()
+    assert len(calls) == 4
+
+
+def test_a_hook_of_the_first_gradient_remembers_a_pass_while_another_one_runs_inside():
+    x, y = (facula.ones(2, requires_grad=True) for _ in range(2))
+    calls = []
+
+    def hook(gradient):
+        calls.append(gradient)
+        if len(calls) == 1:
+            with facula.enable_grad():
+                (x * y).sum().backward()
+
+    facula.autograd.graph.register_multi_grad_hook([x, y], hook, mode="any")
+    (x * y).sum().backward()
+    assert len(calls) == 2

@@ -34,7 +34,8 @@ def test_no_result_is_a_view_of_what_only_the_op_has_seen(op):
             if t.is_floating_point():
                 t.requires_grad_()
         try:
-            with warnings.catch_warnings(action="ignore"):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
                 result = call(op, *args, **kwargs)
         except (RuntimeError, TypeError, ValueError):  # an op that writes into a leaf, or takes no leaf
             continue

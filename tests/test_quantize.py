@@ -1,4 +1,4 @@
-"""Quantised tensors: their levels, the functions that take them, their files, and bad input."""
+"""Quantized tensors: their levels, the functions that take them, their files, and bad input."""
 
 from __future__ import annotations
 

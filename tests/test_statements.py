@@ -212,7 +212,7 @@ NUMBERS = [
     ("docs/internals/cpu.md", r"Up to (\d+) rows read the matrix in place", "src/cpu/gemm_half.h", r"constexpr int64_t \w+ = (\d+)"),
     ("docs/internals/calls.md", r"Results of (\d+) MiB or more", "src/cpu/isa/stream.h", r"int64_t\{(\d+)\} << 20"),
     ("docs/internals/tensors.md", r"serves blocks of up to (4) KiB", "src/core/small_block.h", r"constexpr size_t \w+ = (4)096;"),
-    ("docs/compile_inside.md", r"has been called (\d+) times as it is", "src/region/compiled.h", r"static constexpr int \w+ = (\d+), \w+ = 8;"),
+    ("docs/compile_inside.md", r"has been called (\d+) times as it is", "src/region/compiled.h", r"static constexpr int kStable = (\d+)"),
     ("docs/compile_inside.md", r"takes less than (\d+) us", "src/region/compiled.h", r"constexpr int64_t \w+ = (\d+)'000;  // nanoseconds"),
     ("docs/compile_inside.md", r"after ([\d,]+) calls there is a trial again", "src/region/compiled.h", r"\w+ = 2, \w+ = 8, \w+ = (\d+)"),
     ("docs/compile_inside.md", r"(\d+) ways are kept", "src/region/stretch.cpp", r"constexpr size_t \w+ = (\d+);"),

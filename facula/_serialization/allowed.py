@@ -183,7 +183,7 @@ class StorageKind:
     4
     """
 
-    def __init__(self, name, dtype):
+    def __init__(self, name: str, dtype: facula.dtype | None):
         self.name, self.dtype = name, dtype
         self.itemsize = dtype.itemsize if dtype is not None else 1
 

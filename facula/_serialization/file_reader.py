@@ -59,7 +59,11 @@ class PyTorchFileReader:
     __del__ = _close
 
     def has_record(self, name: str) -> bool:
-        """Return whether there is a record of that `name`."""
+        """Return whether there is a record of that `name`.
+
+        Args:
+            name: the name of the record, without the folder of the archive.
+        """
         return name in self._records
 
     def get_all_records(self) -> list[Any]:
@@ -76,6 +80,9 @@ class PyTorchFileReader:
     def get_record(self, name: str) -> bytes:
         """Return the bytes of the record `name`; RuntimeError where there is none, or where it is damaged.
 
+        Args:
+            name: the name of the record, without the folder of the archive.
+
         >>> import io
         >>> file = io.BytesIO()
         >>> torch.save(torch.ones(2), file)
@@ -86,6 +93,9 @@ class PyTorchFileReader:
 
     def get_record_offset(self, name: str) -> Any:
         """Return at which byte of the file the payload of the record `name` begins, for example to map it.
+
+        Args:
+            name: the name of the record, without the folder of the archive.
 
         >>> import io
         >>> file = io.BytesIO()

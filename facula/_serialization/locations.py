@@ -30,8 +30,9 @@ def register_package(priority: int, tagger: Callable[..., Any], deserializer: Ca
 
 
 def location_tag(storage: Any) -> str:
-    """Return where `storage` lives, as text, in the words of a checkpoint. Errors: RuntimeError for a kind of device nobody
-    registered.
+    """Return where `storage` lives, as text, in the words of a checkpoint.
+
+    Errors: RuntimeError for a kind of device nobody registered.
 
     >>> torch.serialization.location_tag(torch.ones(2).untyped_storage())
     'cpu'

@@ -53,8 +53,9 @@ class autocast:
         enabled: False makes a region without autocast.
         cache_enabled: whether a weight is cast once per outermost region; by default as it is set.
 
-    A device type without a device and a dtype that is no lower precision give a UserWarning, and a region without
-    autocast. Errors: ValueError for a device type that is no str, RuntimeError for one without autocast.
+    A device type without a device and a dtype that is no lower precision give a UserWarning, and a region without autocast.
+
+    Errors: ValueError for a device type that is no str, RuntimeError for one without autocast.
 
     >>> a = torch.ones(2, 2)
     >>> with torch.autocast("cpu", dtype=torch.bfloat16):

@@ -123,7 +123,13 @@ class GradScaler:
         self._growth_tracker = facula.full((), self._init_growth_tracker, dtype=facula.int32, device=dev)
 
     def scale(self, outputs: Any) -> Tensor | Any:
-        """Return the tensor `outputs` times the scale; of an iterable of tensors each. ValueError for anything else."""
+        """Return the tensor `outputs` times the scale; of an iterable of tensors each. ValueError for anything else.
+
+        Args:
+            outputs: a tensor, or an iterable of them, as losses.
+
+        Returns: tensors of the same shapes.
+        """
         if not self._enabled:
             return outputs
         if isinstance(outputs, Tensor):
@@ -166,6 +172,9 @@ class GradScaler:
         """Divide the gradients of an optimizer by the scale, for clipping and the like before step().
 
         RuntimeError when called twice before update(), or after step(); ValueError for gradients in float16.
+
+        Args:
+            optimizer: the optimizer whose gradients are divided.
         """
         if not self._enabled:
             return
@@ -187,7 +196,13 @@ class GradScaler:
     def step(self, optimizer: Optimizer, *args: Any, **kwargs: Any) -> Any:
         """Unscale unless done, then `optimizer.step(*args, **kwargs)` unless a gradient is infinite or NaN.
 
-        Returns what that returns, None when left out. RuntimeError for a closure, and when called twice before update().
+        Args:
+            optimizer: the optimizer.
+            args, kwargs: what its step is called with.
+
+        Returns: what that returns, None when left out.
+
+        Errors: RuntimeError for a closure, and when called twice before update().
         """
         if not self._enabled:
             return optimizer.step(*args, **kwargs)
@@ -229,6 +244,9 @@ class GradScaler:
         element.
 
         AssertionError where no step() was called, or scale() never was.
+
+        Args:
+            new_scale: the scale, a number or a float tensor of one element; None to adapt it.
         """
         if not self._enabled:
             return
@@ -274,7 +292,11 @@ class GradScaler:
         return self._growth_factor
 
     def set_growth_factor(self, new_factor: Any) -> None:
-        """Set to `new_factor` the factor of the scale after enough steps without overflow."""
+        """Set to `new_factor` the factor of the scale after enough steps without overflow.
+
+        Args:
+            new_factor: a number above 1.
+        """
         self._growth_factor = new_factor
 
     def get_backoff_factor(self) -> Any:
@@ -282,7 +304,11 @@ class GradScaler:
         return self._backoff_factor
 
     def set_backoff_factor(self, new_factor: Any) -> None:
-        """Set to `new_factor` the factor of the scale after an overflow."""
+        """Set to `new_factor` the factor of the scale after an overflow.
+
+        Args:
+            new_factor: a number below 1.
+        """
         self._backoff_factor = new_factor
 
     def get_growth_interval(self) -> Any:
@@ -290,7 +316,11 @@ class GradScaler:
         return self._growth_interval
 
     def set_growth_interval(self, new_interval: Any) -> None:
-        """Set to `new_interval` the steps in a row without overflow after which the scale grows."""
+        """Set to `new_interval` the steps in a row without overflow after which the scale grows.
+
+        Args:
+            new_interval: how many steps.
+        """
         self._growth_interval = new_interval
 
     def _get_growth_tracker(self):
@@ -315,7 +345,11 @@ class GradScaler:
         }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Load what state_dict gave. RuntimeError for that of a disabled scaler."""
+        """Load what state_dict gave. RuntimeError for that of a disabled scaler.
+
+        Args:
+            state_dict: the dict.
+        """
         if not self._enabled:
             return
         if len(state_dict) == 0:

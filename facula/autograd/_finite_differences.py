@@ -68,7 +68,7 @@ def get_analytical_jacobian(inputs: Any, output: Tensor, nondet_tol: float = 0.0
         nondet_tol: how much a second backward may differ from the first.
         grad_out: must be 1.0.
 
-    Returns (matrices as of `get_numerical_jacobian`, whether backward gave the same twice, whether the gradients have the
+    Returns: (matrices as of `get_numerical_jacobian`, whether backward gave the same twice, whether the gradients have the
     shapes of the inputs, whether they have their dtypes).
 
     Errors: ValueError for another grad_out.

@@ -54,15 +54,38 @@ class _Level:
         self.duals = []
         self.inputs = list(inputs)
         self.tangents = list(tangents)
+        self.before = None  # what `_end` takes
         self.given = {}  # of duals written in place: the tensors that the program gave, by the number of the input
 
 
 class _State(threading.local):
     def __init__(self):
         self.levels = []
+        self.enabled = True  # as the program has set it
+        self.opened = 0  # levels and switches
 
 
 _state = _State()
+
+
+def _open(mode: bool | None = None) -> tuple[bool, bool]:
+    """Begin a level, or a stretch with the switch set to `mode`; return what `_end` takes.
+
+    Ops on duals are recorded as long as one is open. Outside of them nobody can ask for a tangent, and what is added up there,
+    such as `.grad`, would keep the graphs of all steps alive.
+    """
+    before = _state.enabled, _C._is_fwd_grad_enabled()
+    if mode is not None:
+        _state.enabled = mode
+    _state.opened += 1
+    _C._set_fwd_grad_enabled(_state.enabled)
+    return before
+
+
+def _end(before: tuple[bool, bool]) -> None:
+    _state.opened -= 1
+    _state.enabled, recorded = before
+    _C._set_fwd_grad_enabled(recorded and _state.opened > 0)
 
 
 def __getattr__(name: str) -> Any:
@@ -85,7 +108,9 @@ def enter_dual_level() -> int:
     """
     if _state.levels:
         raise RuntimeError("enter_dual_level: Nested forward mode AD is not supported, got a second level")
-    _state.levels.append(_Level())
+    opened = _Level()
+    opened.before = _open()
+    _state.levels.append(opened)
     return len(_state.levels) - 1
 
 
@@ -111,6 +136,7 @@ def exit_dual_level(*, level: int | None = None) -> None:
                 _written_tangent(closed, place)
     finally:
         _close(_state.levels.pop())
+        _end(closed.before)
 
 
 def _close(level):
@@ -186,7 +212,9 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
         tensor: any tensor.
         level: the level of forward mode; None for the innermost.
 
-    Returns an `UnpackedDualTensor` of ``primal`` and ``tangent``; the tangent is None where the tensor depends on no dual.
+    Returns: an `UnpackedDualTensor` of ``primal`` and ``tangent``; the tangent is None where the tensor depends on no dual.
+
+    Both are of the shape of the tensor.
 
     >>> fwAD = torch.autograd.forward_ad
     >>> with fwAD.dual_level():
@@ -350,11 +378,13 @@ class _transform_level:
         self.level = None if inputs is None else _Level(inputs, tangents)
 
     def __enter__(self):
+        self.before = _open()
         _state.levels.append(self.level)
         return self.level
 
     def __exit__(self, *exception):
         _state.levels.pop()
+        _end(self.before)
         if self.level:
             for dual, _, _ in self.level.duals:
                 _C._clear_dual(dual)
@@ -378,7 +408,7 @@ class dual_level(_Switch):
 
 
 def _is_fwd_grad_enabled() -> bool:
-    return _C._is_fwd_grad_enabled()
+    return _state.enabled
 
 
 class _set_fwd_grad_enabled(_Switch):
@@ -388,10 +418,10 @@ class _set_fwd_grad_enabled(_Switch):
         self.mode = mode
 
     def __enter__(self):
-        self.before = _C._set_fwd_grad_enabled(self.mode)
+        self.before = _open(self.mode)
 
     def __exit__(self, *exception):
-        _C._set_fwd_grad_enabled(self.before)
+        _end(self.before)
 
     def clone(self):
         return type(self)(self.mode)

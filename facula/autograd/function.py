@@ -200,7 +200,7 @@ class BackwardCFunction(_C._FunctionBase, FunctionCtx):
 
 
 def _placeholder(name, text, meaning):
-    def missing(ctx, *args):
+    def missing(ctx: Any, *args: Any) -> Any:
         raise NotImplementedError(text)
 
     missing.__name__ = name

@@ -353,7 +353,9 @@ def gradcheck(
             rather than two for each element.
         masked: whether only the values that a sparse input holds are varied. By default its other places are, too.
 
-    Returns True. Errors: GradcheckError on a difference, ValueError where no input requires a gradient and for a sparse output,
+    Returns: True.
+
+    Errors: GradcheckError on a difference, ValueError where no input requires a gradient and for a sparse output,
     AssertionError where the shape or dtype of an output depends on the values.
 
     >>> x = torch.tensor([0.5, 1.5], dtype=torch.float64, requires_grad=True)
@@ -418,7 +420,9 @@ def gradgradcheck(
         gen_non_contig_grad_outputs: whether those that are drawn are not contiguous.
         check_fwd_over_rev, check_rev_over_rev: in which modes the gradients are differentiated.
 
-    Returns True. Errors: GradcheckError on a difference.
+    Returns: True.
+
+    Errors: GradcheckError on a difference.
 
     >>> x = torch.tensor([0.5, 1.5], dtype=torch.float64, requires_grad=True)
     >>> torch.autograd.gradgradcheck(torch.sin, (x,))

@@ -159,6 +159,9 @@ def disable_saved_tensors_hooks(error_message: str):
         _C._disable_saved_hooks(before)
 
 
+_MOST_PASSES = 1024  # that run at the same time, for register_multi_grad_hook
+
+
 class _MultiHandle:
     """Remove several hooks together."""
 
@@ -185,7 +188,7 @@ def register_multi_grad_hook(tensors: Sequence[Tensor], fn: Callable[..., Any], 
         mode: "all": when all were, with the list of them, None where there is none; "any": when the first was, with that
             gradient.
 
-    Returns a handle with ``remove()``.
+    Returns: a handle with ``remove()``.
 
     Errors: ValueError for another mode; AssertionError for a tensor that does not require a gradient.
 
@@ -205,16 +208,16 @@ def register_multi_grad_hook(tensors: Sequence[Tensor], fn: Callable[..., Any], 
             )
     lock = threading.Lock()
     if mode == "any":
-        fired = {}
+        fired = {}  # the last passes, in order: several may run at once, on threads or one inside the other
 
         def first(gradient):
             with lock:
                 key = _C._pass_id()
                 if key in fired:
                     return
-                # Only the present pass is remembered; the table would grow with every pass otherwise.
-                fired.clear()
                 fired[key] = True
+                if len(fired) > _MOST_PASSES:
+                    del fired[next(iter(fired))]
             fn(gradient)
 
         return _MultiHandle([t.register_hook(first) for t in tensors])

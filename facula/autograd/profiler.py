@@ -118,7 +118,9 @@ class profile:
         use_kineto, experimental_config, acc_events, custom_trace_id_callback, post_processing_timeout_s: taken for
             compatibility; they set what PyTorch's own recorder does.
 
-    One profile can run at a time. Errors: RuntimeError for a second one, and for results that are read before it ended.
+    One profile can run at a time.
+
+    Errors: RuntimeError for a second one, and for results that are read before it ended.
 
     >>> with torch.autograd.profiler.profile(record_shapes=True) as recorded:
     ...     y = torch.ones(2, 3) @ torch.ones(3, 2)
@@ -246,6 +248,9 @@ class profile:
 
     def export_chrome_trace(self, path: str | PathLike[str]) -> None:
         """Write the events to the file `path`, as a trace that Perfetto and browsers' trace viewers read.
+
+        Args:
+            path: the file.
 
         >>> import pathlib, tempfile
         >>> with torch.autograd.profiler.profile() as recorded:
@@ -391,17 +396,29 @@ class KinetoStepTracker:
 
     @classmethod
     def init_step_count(cls, requester: Any) -> None:
-        """Start counting for `requester`, from the present step."""
+        """Start counting for `requester`, from the present step.
+
+        Args:
+            requester: the name of who counts.
+        """
         cls._steps[requester] = cls._current_step
 
     @classmethod
     def erase_step_count(cls, requester: Any) -> bool:
-        """Stop counting for `requester`; return whether it was counted."""
+        """Stop counting for `requester`; return whether it was counted.
+
+        Args:
+            requester: the name of who counts.
+        """
         return cls._steps.pop(requester, None) is not None
 
     @classmethod
     def increment_step(cls, requester: str) -> int:
-        """Count one step of `requester`; return the most that anyone has counted."""
+        """Count one step of `requester`; return the most that anyone has counted.
+
+        Args:
+            requester: the name of who counts.
+        """
         cls._steps[requester] = cls._steps.get(requester, cls._current_step) + 1
         cls._current_step = max(cls._steps.values())
         return cls._current_step
@@ -415,6 +432,9 @@ class KinetoStepTracker:
 def load_nvprof(path: str | PathLike[str]) -> Any:
     """Raise NotImplementedError, whatever `path` is: files that nvprof wrote are not read.
 
+    Args:
+        path: a file.
+
     >>> torch.autograd.profiler.load_nvprof("trace.nvvp")
     Traceback (most recent call last):
         ...
@@ -425,6 +445,9 @@ def load_nvprof(path: str | PathLike[str]) -> Any:
 
 def parse_nvprof_trace(path: str | PathLike[str]) -> Any:
     """Raise NotImplementedError, whatever `path` is: files that nvprof wrote are not read.
+
+    Args:
+        path: a file.
 
     >>> torch.autograd.profiler.parse_nvprof_trace("trace.nvvp")
     Traceback (most recent call last):

@@ -1,4 +1,7 @@
-"""Define the results of a profile: events, sums by name, and tables."""
+"""Define the results of a profile: events, sums by name, and tables.
+
+Long because PyTorch has events, sums and tables in one file of this name.
+"""
 
 from __future__ import annotations
 
@@ -21,6 +24,9 @@ __all__ = [
 def format_time(microseconds: float) -> str:
     """Return a time, given in `microseconds`, in the unit that suits it.
 
+    Args:
+        microseconds: a time in microseconds.
+
     >>> torch.autograd.profiler_util.format_time(1500.0)
     '1.500ms'
     """
@@ -33,6 +39,9 @@ def format_time(microseconds: float) -> str:
 
 def format_memory(nbytes: int) -> str:
     """Return a number of bytes, `nbytes`, which may be negative, in the unit that suits it.
+
+    Args:
+        nbytes: a number of bytes.
 
     >>> torch.autograd.profiler_util.format_memory(-2048)
     '-2.00 KB'
@@ -258,7 +267,11 @@ class FunctionEventAvg:
             setattr(self, name, 0)
 
     def add(self, event: FunctionEvent | FunctionEventAvg) -> Self:
-        """Add an event, or a sum of events. A range inside one of its own name does not count its time twice."""
+        """Add an event, or a sum of events. A range inside one of its own name does not count its time twice.
+
+        Args:
+            event: a FunctionEvent or a FunctionEventAvg.
+        """
         for name in _SUMS:
             setattr(self, name, getattr(self, name) + getattr(event, name))
         self.is_user_annotation |= event.is_user_annotation
@@ -390,6 +403,9 @@ class EventList(list["Any"]):
 
     def export_chrome_trace(self, path: str | PathLike[str]) -> None:
         """Write the events to the file `path`, as JSON that Perfetto and browsers' trace viewers show.
+
+        Args:
+            path: the file.
 
         >>> import pathlib, tempfile
         >>> util = torch.autograd.profiler_util

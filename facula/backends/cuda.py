@@ -117,7 +117,7 @@ def is_built() -> bool:
 
 
 def _switch(name, backend):
-    def enable(enabled):
+    def enable(enabled: bool) -> None:
         _attention.allow(backend, enabled)
 
     def enabled():
@@ -239,7 +239,8 @@ def can_use_cudnn_attention(params: Any, debug: bool = False) -> bool:
 
 
 @contextlib.contextmanager
-def sdp_kernel(enable_flash=True, enable_math=True, enable_mem_efficient=True, enable_cudnn=True):
+def sdp_kernel(enable_flash: bool = True, enable_math: bool = True, enable_mem_efficient: bool = True,
+               enable_cudnn: bool = True):  # fmt: skip
     """Allow these kinds of attention inside. Deprecated (a FutureWarning): use `nn.attention.sdpa_kernel`.
 
     Args:
@@ -269,7 +270,7 @@ _ROCmFABackend = enum.Enum("_ROCmFABackend", {"Default": 0, "AOTriton": 1, "Ck":
 def _preference(name, kinds, now, supported, used, tell=lambda kind: None):
     """Get, and with an argument set, what is preferred; what is used is what is there. `tell` is told."""
 
-    def preferred(backend=None):
+    def preferred(backend: Any = None):
         nonlocal now
         if backend is None:
             return now

@@ -111,8 +111,8 @@ def set_flags(
 
 @contextlib.contextmanager
 def flags(
-    enabled=False, benchmark=False, benchmark_limit=10, deterministic=False, allow_tf32=True, fp32_precision="none",
-    depthwise_kernel="auto",
+    enabled: bool = False, benchmark: bool = False, benchmark_limit: int = 10, deterministic: bool = False,
+    allow_tf32: bool = True, fp32_precision: str = "none", depthwise_kernel: str = "auto",
 ):  # fmt: skip
     """Set these flags inside.
 

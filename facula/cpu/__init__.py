@@ -339,7 +339,7 @@ def memory_budget(limit: str | float | None, folder: str | os.PathLike[str] | No
             the one that the environment variable FACULA_BUDGET_DIR names, or else all are computed again. The file in it has
             no name, and ends with the process.
 
-    Returns an object that tells what the budget does: its `summary()`, `events()` and `picture(path)`, the `limit`, and the
+    Returns: an object that tells what the budget does: its `summary()`, `events()` and `picture(path)`, the `limit`, and the
     `highest` bytes that were held. As a context manager it ends with its block, and the bound before is put back.
 
     Errors: ValueError for what is no size; RuntimeError for a folder in which no file can be made; TypeError for other types.
@@ -374,7 +374,7 @@ def set_packed_weights(bytes: Any) -> Any:
     Args:
         bytes: the bound; 0 keeps nothing.
 
-    Returns the bound before; at first it is an eighth of the memory. Values do not depend on it.
+    Returns: the bound before; at first it is an eighth of the memory. Values do not depend on it.
 
     >>> before = torch.cpu.set_packed_weights(0)
     >>> torch.cpu.set_packed_weights(before)
@@ -389,7 +389,7 @@ def set_private_layouts(wanted: Any) -> Any:
     Args:
         wanted: True or False.
 
-    Returns what held before. Values do not depend on it but for rounding.
+    Returns: what held before. Values do not depend on it but for rounding.
 
     >>> before = torch.cpu.set_private_layouts(False)
     >>> torch.cpu.set_private_layouts(before)

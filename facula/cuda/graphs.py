@@ -307,7 +307,7 @@ def make_graphed_callables(callables: Any, sample_args: Any, num_warmup_iters: i
         allow_unused_input: whether an argument or parameter may take no part in the result.
         pool: a pool to share.
 
-    Returns the graphed callable, or a tuple of them. A Module stays the same object: its forward is replaced for the mode
+    Returns: the graphed callable, or a tuple of them. A Module stays the same object: its forward is replaced for the mode
     (training or not) that it was captured in. Results are overwritten by the next call.
 
     Errors: RuntimeError within autocast that keeps casts, and for modules with hooks or with buffers that require gradients;

@@ -330,7 +330,7 @@ def memory_budget(limit: str | float | None, device: Device = None) -> MemoryBud
         limit: bytes, a text such as "8GB" or "512MiB", a share of the device's memory as a float, or None for no bound.
         device: its number or name; None: the current one.
 
-    Returns an object that tells what the budget does; as a context manager it ends with its block.
+    Returns: an object that tells what the budget does; as a context manager it ends with its block.
 
     Errors: NotImplementedError without a device; ValueError for what is no size; TypeError for other types.
 
@@ -491,7 +491,7 @@ class MemPool:
 
 
 @contextlib.contextmanager
-def use_mem_pool(pool, device=None):
+def use_mem_pool(pool: MemPool, device: Device = None):
     """Take from the pool what this thread allocates on the device; threads that it starts do not.
 
     Args:

@@ -74,7 +74,7 @@ def mark(msg: str) -> None:
 
 
 @contextlib.contextmanager
-def range(msg, *args, **kwargs):
+def range(msg: str, *args: Any, **kwargs: Any):
     """Open a range of this thread for the block.
 
     Args:

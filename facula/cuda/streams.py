@@ -100,6 +100,8 @@ class Stream(_any.Stream):
         Args:
             event: an Event; None: a new one.
 
+        Returns: the event.
+
         >>> if torch.cuda.is_available():
         ...     event = torch.cuda.current_stream().record_event()
         """

@@ -225,6 +225,8 @@ def read_file(filename: str | None = None) -> bool:
     Args:
         filename: the path; None: get_filename().
 
+    Returns: whether something was read.
+
     Errors: NotImplementedError without a device.
 
     >>> if torch.cuda.is_available():

@@ -228,7 +228,8 @@ def init_process_group(backend: str | None = None, init_method: str | None = Non
         device_id: the CUDA device of this process, whose communicator is then made at once (every rank must say its own).
 
     Errors: ValueError when it is not known how many processes there are, or when there is a group already; RuntimeError for a
-    backend that cannot be used; DistStoreError when not all came in time, which names the missing ranks.
+    backend that cannot be used; DistStoreError when not all came in time, which names the missing ranks; TypeError for a
+    timeout that is no timedelta.
 
     >>> import torch.distributed as dist
     >>> dist.init_process_group("gloo", rank=0, world_size=1)

@@ -38,6 +38,10 @@ def isend(tensor: Tensor, dst: int | None = None, group: ProcessGroup | None = N
 
     The group of the example sends nothing, so that one process can show it.
 
+    Returns: a Work, or None in a process outside of the group.
+
+    Errors: ValueError for this process itself, or where neither dst nor group_dst is given; TypeError for what is no tensor.
+
     >>> import torch.distributed as dist
     >>> dist.init_process_group("fake", rank=0, world_size=2)
     >>> dist.isend(torch.ones(2), dst=1).wait()
@@ -63,6 +67,10 @@ def irecv(tensor: Tensor, src: int | None = None, group: ProcessGroup | None = N
         group_src: the rank in the group, in the place of `src`.
 
     The group of the example sends nothing, so that one process can show it.
+
+    Returns: a Work, or None in a process outside of the group.
+
+    Errors: ValueError for this process itself; TypeError for what is no tensor.
 
     >>> import torch.distributed as dist
     >>> dist.init_process_group("fake", rank=0, world_size=2)

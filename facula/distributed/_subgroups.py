@@ -127,6 +127,10 @@ def new_subgroups(group_size: int | None = None, group: ProcessGroup | None = No
         pg_options: accepted.
         group_desc: what errors call the groups. Default: their ranks.
 
+    Returns: the group of this process, and a list of all groups.
+
+    Errors: ValueError for a group_size that does not divide the number of processes.
+
     >>> import torch.distributed as dist
     >>> dist.init_process_group("fake", rank=2, world_size=4)
     >>> mine, every = dist.new_subgroups(2)
@@ -157,6 +161,10 @@ def new_subgroups_by_enumeration(ranks_per_subgroup_list: Sequence[Sequence[int]
         backend: of the groups. Default: that of the group of all.
         pg_options: accepted.
         group_desc: what errors call the groups. Default: their ranks.
+
+    Returns: the group of this process or None, and a list of all groups.
+
+    Errors: ValueError for an empty list, and for a rank that comes twice.
 
     >>> import torch.distributed as dist
     >>> dist.init_process_group("fake", rank=2, world_size=4)

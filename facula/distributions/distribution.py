@@ -33,6 +33,10 @@ class Distribution:
         validate_args: if True, check parameters here, and values in log_prob, cdf and icdf; None as `set_default_validate_args`
             says, which is True at first unless Python runs with -O.
 
+    Arguments of methods:
+        sample_shape: how many samples are drawn, as a shape.
+        value: values, (*sample_shape, *batch_shape, *event_shape), or what broadcasts with this; probabilities for icdf.
+
     Shapes: a sample is (*sample_shape, *batch_shape, *event_shape); log_prob and entropy give (*batch_shape), with the
     sample_shape of the value before it.
 
@@ -122,6 +126,9 @@ class Distribution:
 
         A subclass with a constructor of its own overrides this, and passes an object that has its own attributes
         as `_instance`.
+
+        Args:
+            batch_shape: the new shape of the batch.
         """
         family = next(c for c in type(self).__mro__ if c.__module__.startswith(__package__))
         new = self._get_checked_instance(family, _instance)
@@ -230,7 +237,11 @@ class Distribution:
         raise self._missing("icdf")
 
     def enumerate_support(self, expand: bool = True) -> Any:
-        """Return all values in the first dimension, of size 1 in the batch dimensions unless `expand`."""
+        """Return all values in the first dimension, of size 1 in the batch dimensions unless `expand`.
+
+        Args:
+            expand: whether the batch dimensions have their sizes rather than 1.
+        """
         raise self._missing("enumerate_support")
 
     def entropy(self) -> Any:

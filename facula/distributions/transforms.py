@@ -65,6 +65,11 @@ class Transform:
         cache_size: 1 stores the last pair of input and output, so that inverting an output gives that very input; 0 stores
             none.
 
+    Arguments of methods:
+        x: values of the domain.
+        y: the values of the codomain that belong to x.
+        shape: a shape, a tuple or a torch.Size.
+
     Shapes: input (..., *event of the domain); output (..., *event of the codomain); log_abs_det_jacobian (...).
 
     Errors: ValueError for another cache_size.
@@ -122,7 +127,11 @@ class Transform:
         raise NotImplementedError(f"{type(self).__name__}.sign: this class does not define it")
 
     def with_cache(self, cache_size: int = 1) -> Self:
-        """Return the same transform with that cache."""
+        """Return the same transform with that cache.
+
+        Args:
+            cache_size: 1 or 0, as for the class.
+        """
         if self._cache_size == cache_size:
             return self
         if type(self).__init__ is Transform.__init__:

@@ -66,6 +66,8 @@ def jacrev(func: Callable[..., Any], argnums: int = 0, *, has_aux: bool = False,
 
     The Jacobian is of shape (*output.shape, *input.shape), nested as outputs, then inputs.
 
+    Errors: ValueError for a chunk_size that is not positive.
+
     >>> torch.func.jacrev(lambda x: x * x)(torch.tensor([1., 2.]))
     tensor([[2., 0.],
             [0., 4.]])

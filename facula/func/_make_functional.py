@@ -113,6 +113,8 @@ def combine_state_for_ensemble(models: Sequence[nn.Module]) -> tuple[Any, tuple[
 
     Args:
         models: modules of one class, all training or all not.
+
+    Errors: RuntimeError for no models, and for models of several classes or modes.
     """
     if not models:
         raise RuntimeError("combine_state_for_ensemble: expected at least one model, got none")

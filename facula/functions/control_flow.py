@@ -95,6 +95,10 @@ def scan(combine_fn: Callable[..., Any], init: Sequence[Tensor] | Tensor, xs: Se
         xs: tensors to go through, of the same length.
         dim: the dimension of `xs` to go along.
         reverse: go from the end to the beginning.
+
+    Returns: the last carry, of the structure of init, and the y stacked along a new first dimension.
+
+    Errors: RuntimeError for init or xs without tensors, or with something else in them.
     """
     init_leaves = _pytree.tree_leaves(init)
     if not init_leaves or not all(isinstance(t, facula.Tensor) for t in init_leaves):

@@ -68,8 +68,10 @@ def fused_moving_avg_obs_fake_quant(input: Tensor, observer_on: Tensor, fake_qua
         per_row_fake_quant: whether every channel has its own scale.
         symmetric_quant: whether the middle level stands for zero.
 
-    Returns a tensor like input; the gradient goes through where a value lies within the levels. Errors: RuntimeError for a
-    dimension that input has not, and quant_min >= quant_max.
+    Returns: a tensor like input; the gradient goes through where a value lies within the levels.
+
+    Errors: RuntimeError for a dimension that input has not, and quant_min >= quant_max; TypeError for an input that is no
+    floating-point tensor.
 
     Example::
 

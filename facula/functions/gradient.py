@@ -27,7 +27,7 @@ def gradient(input: Tensor, *, spacing: Sequence[Tensor | float] | float = 1, di
         dim: a dimension or several; None for all.
         edge_order: 1 or 2.
 
-    Returns a tuple with one tensor of the shape of `input` per dimension, recorded for differentiation.
+    Returns: a tuple with one tensor of the shape of `input` per dimension, recorded for differentiation.
 
     Errors: RuntimeError for fewer than edge_order + 1 samples, uint8 and bool samples, or spacing that does not fit dim.
 

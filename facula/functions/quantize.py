@@ -69,7 +69,9 @@ def quantize_per_tensor(input: Sequence[Tensor] | Tensor, scale: Tensor | float,
         zero_point: the level that stands for zero, as scale.
         dtype: quint8 (levels 0 to 255), qint8 (-128 to 127) or qint32.
 
-    Returns the quantized tensor, or a tuple of them. Errors: RuntimeError for other dtypes and zero points that are no level.
+    Returns: the quantized tensor, or a tuple of them.
+
+    Errors: RuntimeError for other dtypes and zero points that are no level.
 
     Example::
 
@@ -93,7 +95,9 @@ def quantize_per_channel(input: Tensor, scales: Tensor, zero_points: Tensor, axi
         axis: the dimension.
         dtype: quint8, qint8 or qint32.
 
-    Returns the quantized tensor. Errors: RuntimeError for other dtypes or shapes, IndexError for an axis that is not there.
+    Returns: the quantized tensor.
+
+    Errors: RuntimeError for other dtypes or shapes, IndexError for an axis that is not there.
 
     Example::
 
@@ -156,7 +160,9 @@ def quantize_per_tensor_dynamic(input: Tensor, dtype: facula.dtype, reduce_range
         dtype: quint8 or qint8.
         reduce_range: whether half of the levels are used.
 
-    Returns the quantized tensor. Errors: RuntimeError for other dtypes, and values that are not finite.
+    Returns: the quantized tensor.
+
+    Errors: RuntimeError for other dtypes, and values that are not finite.
 
     >>> torch.quantize_per_tensor_dynamic(torch.tensor([-1.0, 0.0, 1.0]), torch.quint8, False).int_repr()
     tensor([  1, 128, 255], dtype=torch.uint8)
@@ -208,6 +214,8 @@ def dequantize(tensor: Sequence[Tensor] | Tensor) -> Tensor | Any:
     Args:
         tensor: the quantized tensor, or several.
 
+    Returns: a tensor of the shape of the given one, or a tuple of them.
+
     Errors: TypeError for what is no tensor. A tensor that is not quantized is converted to float32.
 
     Example::
@@ -227,7 +235,7 @@ _PER_CHANNEL = "torch.quantize_per_channel(torch.ones(2), torch.tensor([0.5, 1.0
 
 
 def _method(name, doc, made, shown):
-    def function(input):
+    def function(input: Tensor):
         if not isinstance(input, QuantizedTensor):
             kind = input.dtype if isinstance(input, facula.Tensor) else type(input).__name__
             raise NotImplementedError(f"{name}: expected a quantized tensor, got {kind}")

@@ -317,13 +317,13 @@ def _validate_sparse_compressed_tensor_args(compressed_indices, plain_indices, v
 
 
 def spmm(input: Tensor, mat2: Tensor) -> Tensor:
-    """Return the product of a sparse and a strided matrix.
+    """Return the product of a sparse and a strided matrix, a strided one of shape (m, n).
 
     Args:
         input: the sparse matrix, (m, k).
         mat2: the strided matrix, (k, n).
 
-    Returns a strided matrix. Errors: RuntimeError for sizes that do not fit.
+    Errors: RuntimeError for sizes that do not fit.
 
     >>> a = torch.tensor([[0., 2.], [0., 0.]]).to_sparse()
     >>> torch.spmm(a, torch.tensor([[1.], [3.]]))

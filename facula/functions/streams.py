@@ -26,7 +26,9 @@ class Stream:
             the device has priorities.
 
     With a CUDA device, what is made is a `cuda.Stream`. Without one, or for the CPU, it is the one queue of the CPU, in which
-    everything is done already. Errors: RuntimeError for CUDA without a device.
+    everything is done already.
+
+    Errors: RuntimeError for CUDA without a device.
 
     >>> torch.Stream(device="cpu")
     torch.Stream device_type=cpu, device_index=-1, stream_id=0
@@ -103,7 +105,9 @@ class Event:
             ``enable_timing``, whether `elapsed_time` can be called; ``blocking``, whether a thread that waits sleeps;
             ``interprocess``, whether other processes can wait for it.
 
-    What is made is a `cuda.Event`, the only kind there is. Errors: RuntimeError without a CUDA device.
+    What is made is a `cuda.Event`, the only kind there is.
+
+    Errors: RuntimeError without a CUDA device.
 
     >>> torch.Event.__name__
     'Event'

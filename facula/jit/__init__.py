@@ -381,7 +381,7 @@ def fork(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Future[Any]:
         func: a function.
         args, kwargs: what it is called with.
 
-    Returns a Future that is done. What func raises is raised here.
+    Returns: a Future that is done. What func raises is raised here.
 
     >>> torch.jit.wait(torch.jit.fork(torch.add, torch.ones(1), 2))
     tensor([3.])
@@ -397,6 +397,8 @@ def wait(future: Future[Any]) -> int:
     Args:
         future: what fork returned.
 
+    Errors: RuntimeError for what is no future.
+
     >>> torch.jit.wait(torch.jit.fork(torch.neg, torch.ones(1)))
     tensor([-1.])
     """
@@ -406,7 +408,7 @@ def wait(future: Future[Any]) -> int:
 
 
 @contextlib.contextmanager
-def optimized_execution(should_optimize):
+def optimized_execution(should_optimize: bool):
     """Return a context without effect: there is no optimizer to turn on or off.
 
     Args:
@@ -420,7 +422,7 @@ def optimized_execution(should_optimize):
 
 
 @contextlib.contextmanager
-def fuser(name):
+def fuser(name: str):
     """Return a context without effect: there is no fuser to choose.
 
     Args:

@@ -28,7 +28,7 @@ __all__ = ["ScriptFunction", "ScriptModule", "save"]
 
 
 def _missing(owner: str, name: str, what: str) -> Callable[..., NoReturn]:
-    def refuse(self, *args, **kwargs):
+    def refuse(self, *args: Any, **kwargs: Any) -> NoReturn:
         raise NotImplementedError(
             f"{owner}.{name} is not supported by Facula: TorchScript programs are not compiled, so there is {what} "
             f"(save state_dict(), and build the module from its Python program), got {type(self).__qualname__}"

@@ -238,8 +238,8 @@ def spawn(fn: Callable[..., Any], args: Any = (), nprocs: int = 1, join: bool = 
         daemon: ends the processes with this one.
         start_method: must be "spawn"; anything else is ignored, with a UserWarning.
 
-    Returns None once all have ended when `join`, else a SpawnContext. A program guards the call by
-    `if __name__ == "__main__"`, for the processes import its file.
+    Returns: None once all have ended when `join`, else a SpawnContext. A program guards the call by `if __name__ ==
+    "__main__"`, for the processes import its file.
 
     >>> torch.multiprocessing.spawn(print, args=("example",), nprocs=0)
     """

@@ -151,8 +151,10 @@ def nested_tensor_from_jagged(values: Tensor, offsets: Tensor | None = None, len
         jagged_dim: the ragged dimension of the result. Default: 1.
         min_seqlen, max_seqlen: the least and the greatest length, which are found from the offsets in any case.
 
-    Tensors with the same `offsets` (the object) have the same structure. Errors: RuntimeError where neither is given, and where
-    sequences would leave `values`; ValueError and IndexError for a `jagged_dim` that is not there.
+    Tensors with the same `offsets` (the object) have the same structure.
+
+    Errors: RuntimeError where neither is given, and where sequences would leave `values`; ValueError and IndexError for a
+    `jagged_dim` that is not there.
 
     Example::
 

@@ -230,7 +230,15 @@ class LBFGS(Optimizer):
 
     @facula.no_grad()
     def step(self, closure: Callable[..., Any]) -> Tensor:
-        """Iterate until a tolerance or a bound is met; return the first loss."""
+        """Iterate until a tolerance or a bound is met; return the first loss.
+
+        Args:
+            closure: computes the loss again with its gradients, and returns it; called several times in a step.
+
+        Returns: the loss of the first call, a 0-d tensor.
+
+        Errors: RuntimeError for another line_search_fn.
+        """
         closure = facula.enable_grad()(closure)
         group = self.param_groups[0]
         search = group["line_search_fn"]

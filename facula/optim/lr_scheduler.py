@@ -582,7 +582,10 @@ class ExponentialLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[Tensor | float]:
-        """Return the rates of all groups for ``last_epoch``: see the class."""
+        """Return the rates of all groups for ``last_epoch``: see the class.
+
+        Returns: a list with one rate for each group, numbers or 0-d tensors.
+        """
         self._check_called_by_step()
         return self._unchanged() if self._is_initial else self._scaled(self.gamma)
 
@@ -744,7 +747,13 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         return [self.eta_min + (base - self.eta_min) * factor for base in self.base_lrs]
 
     def step(self, epoch: int | None = None) -> None:
-        """Set the rates of the next epoch, or of ``epoch``, which may be fractional."""
+        """Set the rates of the next epoch, or of ``epoch``, which may be fractional.
+
+        Args:
+            epoch: the epoch, an int or a float; None for the one after the last.
+
+        Errors: ValueError for a negative epoch.
+        """
         if epoch is None and self.last_epoch < 0:
             epoch = 0
         if epoch is None:
@@ -849,7 +858,12 @@ class ReduceLROnPlateau(LRScheduler):
         self.cooldown_counter = self.num_bad_epochs = 0
 
     def step(self, metrics: float | Tensor, epoch: int | None = None) -> None:
-        """Note the metric of an epoch, and reduce the rate where it is time to."""
+        """Note the metric of an epoch, and reduce the rate where it is time to.
+
+        Args:
+            metrics: what is to become better, a number or a tensor of one element.
+            epoch: the epoch; None for the one after the last.
+        """
         current = float(metrics)
         if epoch is not None:
             warnings.warn(
@@ -1025,7 +1039,11 @@ class CyclicLR(LRScheduler):
         return state
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Restore what `state_dict` gave; a scale_fn stays, with its attributes restored."""
+        """Restore what `state_dict` gave; a scale_fn stays, with its attributes restored.
+
+        Args:
+            state_dict: the dict.
+        """
         saved = state_dict.get("_scale_fn_custom")
         super().load_state_dict({key: value for key, value in state_dict.items() if key != "_scale_fn_custom"})
         if saved is not None:
@@ -1115,7 +1133,10 @@ class OneCycleLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[float]:
-        """Return the rates of all groups for ``last_epoch``, and move the momentum too: see the class."""
+        """Return the rates of all groups for ``last_epoch``, and move the momentum too: see the class.
+
+        Errors: ValueError after the last of total_steps; KeyError for a group that was added after the scheduler was made.
+        """
         self._check_called_by_step()
         step = self.last_epoch
         if step > self.total_steps:

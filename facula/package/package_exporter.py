@@ -331,6 +331,10 @@ class PackageExporter:
 
         `dependencies` says whether what a module that is packed imports is packed as well.
 
+        Args:
+            module_name: the name of the module.
+            dependencies: whether what a module that is packed imports is packed as well.
+
         >>> import io
         >>> with torch.package.PackageExporter(io.BytesIO()) as exporter:
         ...     exporter.extern("numpy")
@@ -409,8 +413,13 @@ class PackageExporter:
         return self.dependency_graph.predecessors(module_name) if module_name in self.dependency_graph else []
 
     def all_paths(self, src: str, dst: str) -> str:
-        """Return the part of the graph that is between the modules `src` and `dst`, as Graphviz reads it; ValueError for
-        others."""
+        """Return the part of the graph that is between the modules `src` and `dst`, as Graphviz reads it.
+
+        Args:
+            src, dst: names of modules of the graph.
+
+        Errors: ValueError for names that are not in the graph.
+        """
         return self.dependency_graph.all_paths(src, dst)
 
     def _with_action(self, action):
@@ -479,7 +488,10 @@ class PackageExporter:
             self._stack.__exit__(kind, error, trace)
 
     def close(self) -> None:
-        """Write the sources and end the file; nothing can be saved afterwards. Errors: see the class."""
+        """Write the sources and end the file; nothing can be saved afterwards.
+
+        Errors: see the class.
+        """
         if self._zip is None:
             raise RuntimeError("close: the package is closed already, got a second call")
         try:

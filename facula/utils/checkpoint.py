@@ -258,7 +258,7 @@ def set_checkpoint_early_stop(enable: bool):
 
 
 @contextlib.contextmanager
-def set_checkpoint_debug_enabled(enabled):
+def set_checkpoint_debug_enabled(enabled: bool | None):
     """Return a context manager that overrides the `debug` argument of the calls of checkpoint within by `enabled`; None leaves
     it alone.
 

@@ -366,7 +366,7 @@ def load_inline(
         with_pytorch_error_handling: errors of C++ always become Python's.
         no_implicit_headers: leaves the include out.
 
-    Returns the module; None with `is_python_module=False`.
+    Returns: the module; None with `is_python_module=False`.
 
     >>> source = "at::Tensor twice(const at::Tensor& x) { return x + x; }"
     >>> module = torch.utils.cpp_extension.load_inline("example", source, functions=["twice"])  # doctest: +SKIP

@@ -231,9 +231,10 @@ PyObject* compiled_call(PyObject* object, PyObject* const* args, size_t nargsf, 
     outcome.failed = !result;
     calls->end(way, outcome);
     if (way.prepares && result && !self->pure && is_quiet_thread()) {
-      if (calls->always_replays || outcome.nanoseconds < CompiledCalls::kTiny)
+      if (calls->always_replays || calls->is_tiny(outcome.nanoseconds)) {
         prepare_steps(object, args, nargsf, names);
-      calls->prepared(self->steps != nullptr);
+        calls->prepared(self->steps != nullptr);
+      }
     }
     return result.release();
   });

@@ -230,6 +230,12 @@ void CompiledCalls::judge() {
   become(good ? better : CompileState::Pass);
 }
 
+bool CompiledCalls::is_tiny(int64_t nanoseconds) {
+  if (nanoseconds < kTiny) return true;
+  if (++long_ >= kLong) prepared(false);
+  return false;
+}
+
 void CompiledCalls::prepared(bool found) {
   replayed_ = true;
   prepared_at_ = calls;
@@ -293,7 +299,7 @@ void CompiledCalls::reset() {
   looked_.clear();
   looks_again_ = false;
   replayed_ = tries_steps_ = false;
-  replaced_ = 0;
+  replaced_ = long_ = 0;
   become(CompileState::Look);
 }
 

@@ -29,7 +29,7 @@ const Row& row_of(const Totals& totals, MadeBy by) {
 }
 
 void test_sums() {
-  Report report;
+  Report report{kCPU};
   report.note_let_go(kLinear, {8, 64}, DType::Float32, 2048, Cause::Request);
   report.note_let_go(kLinear, {8, 64}, DType::Float32, 2048, Cause::MovedAway);
   report.note_let_go(kGelu, {3}, DType::BFloat16, 6, Cause::Request);
@@ -69,17 +69,18 @@ void test_sizes() {
 }
 
 void test_ring_keeps_the_last() {
-  Report report;
-  for (size_t i = 0; i < Report::kKept + 10; ++i) report.note_again(kLinear, i, 1);
+  Report report{kCPU};
+  for (size_t i = 0; i < Report::kMostValues + 10; ++i) report.note_again(kLinear, i, 1);
   const std::vector<Event> events = report.events(0);
-  EXPECT(events.size() == Report::kKept && events.front().bytes == 10 && events.back().bytes == Report::kKept + 9);
-  EXPECT(row_of(report.totals(), kLinear).again == Report::kKept + 10);
-  for (size_t i = 0; i < Report::kKept + 3; ++i) report.note_sample(i, 0);
-  EXPECT(report.samples(0).size() == Report::kKept && report.samples(0).front().held == 3);
+  EXPECT(events.size() == Report::kMostValues && events.front().bytes == 10 &&
+         events.back().bytes == Report::kMostValues + 9);
+  EXPECT(row_of(report.totals(), kLinear).again == Report::kMostValues + 10);
+  for (size_t i = 0; i < Report::kMostValues + 3; ++i) report.note_sample(i, 0);
+  EXPECT(report.samples(0).size() == Report::kMostValues && report.samples(0).front().held == 3);
 }
 
 void test_watches() {
-  Report report;
+  Report report{kCPU};
   report.note_sample(900, 0, 50);
   const uint32_t outer = report.begin_watch(100);
   report.note_room(500, 200, 80);
@@ -103,7 +104,7 @@ void test_watches() {
 }
 
 void test_passes_and_gradients() {
-  Report report;
+  Report report{kCPU};
   report.note_gradient(5);
   report.note_pass(true);
   EXPECT(report.new_gradients() == 0 && report.passes(0).back().end == 0);
@@ -120,7 +121,7 @@ void test_passes_and_gradients() {
 }
 
 void test_threads() {
-  Report report;
+  Report report{kCPU};
   std::vector<std::thread> threads;
   for (uint32_t number = 0; number < 4; ++number) {
     threads.emplace_back([&report, number] {

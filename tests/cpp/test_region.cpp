@@ -157,6 +157,26 @@ void test_what_waits_outlives_its_region() {
   EXPECT(same_bits(y, tanh(x * 2.0 + 1.0)));
 }
 
+/// Whether steps are requested of a function of which every call takes so long, but for the first `interrupted` ones of
+/// those that are timed.
+bool requests_steps(int interrupted) {
+  CompiledCalls calls(std::make_shared<Work>());
+  calls.may_replay = true;
+  for (int call = 0; call < 700; ++call) {
+    if (calls.passes(1)) continue;
+    const CompiledCalls::Way way = calls.begin(1);
+    calls.end(way, {});
+    if (way.prepares && calls.is_tiny(interrupted-- > 0 ? 2 * CompiledCalls::kTiny : 100)) return true;
+  }
+  return false;
+}
+
+void test_a_call_that_was_interrupted_is_timed_again() {
+  EXPECT(requests_steps(0));
+  EXPECT(requests_steps(7));
+  EXPECT(!requests_steps(700));
+}
+
 }  // namespace
 
 int main() {
@@ -169,6 +189,7 @@ int main() {
   test_threads_need_what_waits();
   test_threads_share_recordings();
   test_what_waits_outlives_its_region();
+  test_a_call_that_was_interrupted_is_timed_again();
   std::printf(failures ? "%d failures\n" : "ok\n", failures.load());
   return failures ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -49,23 +49,38 @@ class QuantizedTensor(facula.Tensor):
         return self._scheme
 
     def q_scale(self):
-        """Return the distance between the values of neighboring levels. Errors: RuntimeError for one scale per channel."""
+        """Return the distance between the values of neighboring levels.
+
+        Errors: RuntimeError for one scale per channel.
+        """
         return self._one("q_scale").scale
 
     def q_zero_point(self):
-        """Return the level of zero. Errors: RuntimeError for one per channel."""
+        """Return the level of zero.
+
+        Errors: RuntimeError for one per channel.
+        """
         return self._one("q_zero_point").zero_point
 
     def q_per_channel_scales(self):
-        """Return the scale of each channel, float64. Errors: RuntimeError for one scale in all."""
+        """Return the scale of each channel, float64.
+
+        Errors: RuntimeError for one scale in all.
+        """
         return self._many("q_per_channel_scales").scales
 
     def q_per_channel_zero_points(self):
-        """Return the level of zero of each channel, int64. Errors: RuntimeError for one in all."""
+        """Return the level of zero of each channel, int64.
+
+        Errors: RuntimeError for one in all.
+        """
         return self._many("q_per_channel_zero_points").zero_points
 
     def q_per_channel_axis(self):
-        """Return the dimension whose indices are channels. Errors: RuntimeError for one scale in all."""
+        """Return the dimension whose indices are channels.
+
+        Errors: RuntimeError for one scale in all.
+        """
         return self._many("q_per_channel_axis").axis
 
     @property
@@ -85,7 +100,10 @@ class QuantizedTensor(facula.Tensor):
         return self
 
     def item(self):
-        """Return the value of the one element. Errors: RuntimeError for more."""
+        """Return the value of the one element.
+
+        Errors: RuntimeError for more.
+        """
         return self.dequantize().item()
 
     def numpy(self, *, force=False):

@@ -247,7 +247,7 @@ def add_quant_dequant(module: Module) -> Any:
     Args:
         module: changed in place, unless it is such a layer itself.
 
-    Returns the module, or the wrapper.
+    Returns: the module, or the wrapper.
 
     >>> from torch.ao.quantization import add_quant_dequant, default_qconfig
     >>> model = nn.Sequential(nn.ReLU(), nn.Tanh())

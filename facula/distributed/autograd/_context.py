@@ -340,6 +340,10 @@ def get_gradients(context_id: int) -> dict[Tensor, Tensor]:
     Args:
         context_id: the number of the context. RuntimeError where there is none of it.
 
+    Returns: a dict from leaves to gradients, each of the shape of its leaf.
+
+    Errors: RuntimeError for a number without a context.
+
     >>> from torch.distributed import autograd, rpc
     >>> rpc.init_rpc("me", rank=0, world_size=1)
     >>> with autograd.context() as context_id:

@@ -142,8 +142,9 @@ def set_model_state_dict(model: Module, model_state_dict: dict[str, Any], *, opt
         model_state_dict: a state by names of the plain model.
         options: a StateDictOptions.
 
-    Returns (missing_keys, unexpected_keys). Errors: RuntimeError for another shape, and with `strict` for missing or further
-    names.
+    Returns: (missing_keys, unexpected_keys).
+
+    Errors: RuntimeError for another shape, and with `strict` for missing or further names.
 
     >>> from torch.distributed.checkpoint.state_dict import set_model_state_dict
     >>> model = nn.Linear(2, 1)
@@ -355,7 +356,7 @@ def set_state_dict(model: Module, optimizers: Any, *, model_state_dict: dict[str
         model_state_dict, optim_state_dict: the two states.
         options: a StateDictOptions.
 
-    Returns (missing_keys, unexpected_keys) of the model.
+    Returns: (missing_keys, unexpected_keys) of the model.
 
     >>> from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
     >>> model = nn.Linear(2, 1)

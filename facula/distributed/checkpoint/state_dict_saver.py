@@ -318,6 +318,8 @@ def save_state_dict(state_dict: dict[str, Any], storage_writer: Any, process_gro
         no_dist: whether this process saves alone.
         planner: a DefaultSavePlanner.
 
+    Returns: the Metadata of what was written.
+
     >>> import tempfile
     >>> import torch.distributed.checkpoint as dcp
     >>> with tempfile.TemporaryDirectory() as folder:

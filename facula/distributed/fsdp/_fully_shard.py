@@ -154,6 +154,8 @@ class FSDPModule(Module):
 
         Args:
             async_op: whether it only begins to; `wait` of the handle that is returned, or forward, waits.
+
+        Returns: a handle with async_op, else None.
         """
         if not async_op:
             UnshardHandle(self._fsdp_group).wait()

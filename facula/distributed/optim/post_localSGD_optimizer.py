@@ -74,15 +74,25 @@ class PostLocalSGDOptimizer(Optimizer):
 
         Args:
             closure: what the optimizer's step takes.
+
+        Returns: what the optimizer's step returns.
         """
         result = self.optim.step(closure)
         self.averager.average_parameters(self.optim.param_groups)
         return result
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Do as the optimizer does."""
+        """Do as the optimizer does.
+
+        Args:
+            set_to_none: whether gradients become None rather than zeros.
+        """
         self.optim.zero_grad(set_to_none=set_to_none)
 
     def add_param_group(self, param_group: Any) -> None:
-        """Do as the optimizer does."""
+        """Do as the optimizer does.
+
+        Args:
+            param_group: a dict with `params` and options.
+        """
         self.optim.add_param_group(param_group)

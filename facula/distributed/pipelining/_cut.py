@@ -76,6 +76,8 @@ def annotate_split_spec(mod, spec):
     Args:
         mod: the model.
         spec: {path of a module: SplitPoint}
+
+    Errors: AttributeError for a path without a module, TypeError for what is no SplitPoint.
     """
     for path, point in spec.items():
         try:
@@ -282,6 +284,8 @@ class Pipe(facula.nn.Module):
 
         Args:
             args, kwargs: what the model is called with.
+
+        Returns: a tensor of the shape that the model gives, or whatever else it gives.
         """
         return self.split_gm(*args, **kwargs)
 

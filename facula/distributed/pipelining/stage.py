@@ -328,6 +328,8 @@ class PipelineStage:
         Args:
             inputs, output: what `forward` gave.
             loss: the loss, in the last stage; else it is not looked at.
+
+        Returns: a function without arguments, which computes the gradients of the weights.
         """
         if self.dw_builder is not None:
             self._whole_pass(inputs, output, loss)

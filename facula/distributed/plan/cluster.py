@@ -138,6 +138,8 @@ class Cluster:
 
         Args:
             path: the file. ValueError where it holds anything else.
+
+        Returns: the Cluster.
         """
         try:
             fields = json.loads(Path(path).read_text())

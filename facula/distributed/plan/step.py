@@ -61,6 +61,8 @@ class Timeline:
             stream: the name of the stream.
             seconds: how long it takes.
             after: tasks that must be done before.
+
+        Returns: the Task.
         """
         self.tasks.append(Task(stream, seconds, after))
         return self.tasks[-1]

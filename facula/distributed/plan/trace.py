@@ -281,6 +281,10 @@ def trace_step(program: Program, batch: int, steps: int = 7, unit_classes: tuple
         steps: how many steps; medians of them count. ValueError for less than one, or a model without anything to train.
         unit_classes: names of classes of modules that get a `fully_shard` of their own.
 
+    Returns: a Trace; seconds are medians of the steps, and sizes are bytes.
+
+    Errors: ValueError for less than one sample or step, and for a model without anything to train.
+
     >>> from torch.distributed.plan import trace_step
     >>> from torch.distributed.plan.trace import Program
     >>> program = Program(lambda: nn.Linear(4, 2), lambda batch: torch.ones(batch, 4), torch.sum, torch.optim.SGD)

@@ -39,6 +39,8 @@ def construct_rpc_backend_options(backend: BackendType, rpc_timeout: float = con
         init_method: how workers find each other.
         kwargs: further options.
 
+    Errors: TypeError for another backend.
+
     >>> from torch.distributed import rpc
     >>> rpc.construct_rpc_backend_options(rpc.BackendType.TENSORPIPE, rpc_timeout=5.0).rpc_timeout
     5.0

@@ -272,7 +272,7 @@ maybe_disable_fake_tensor_mode = _disable_current_modes
 
 
 @contextlib.contextmanager
-def decompose(decomposition_table):
+def decompose(decomposition_table: Any):
     """Replace, within it, recorded ops that the table has by what its functions run.
 
     Args:

@@ -1225,6 +1225,8 @@ class Module:
 
         Returns: destination.
 
+        Errors: RuntimeError for a post-hook that returns anything but None.
+
         >>> {name: tuple(t.shape) for name, t in nn.Sequential(nn.Linear(2, 3)).state_dict().items()}
         {'0.weight': (3, 2), '0.bias': (3,)}
         """
@@ -1484,6 +1486,8 @@ class Module:
         Args:
             target: the name.
 
+        Returns: the tensor itself, of the shape that it has in the module.
+
         Errors: AttributeError where a part of the name does not exist or the last is no buffer.
 
         >>> nn.Sequential(nn.BatchNorm1d(3)).get_buffer("0.running_mean")
@@ -1559,6 +1563,8 @@ class Module:
             recurse: if True, include those of submodules.
 
         Returns: an iterator.
+
+        Each is a tensor of any shape.
 
         >>> len(list(nn.Sequential(nn.BatchNorm1d(3)).buffers()))
         3

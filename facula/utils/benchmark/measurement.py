@@ -232,7 +232,7 @@ def ordered_unique(elements: Any) -> list[str | tuple[int, str, str]]:
 
 
 @contextlib.contextmanager
-def set_torch_threads(n):
+def set_torch_threads(n: int):
     """Return a context manager: within the block, ops use `n` threads.
 
     >>> with torch.utils.benchmark.set_torch_threads(1):

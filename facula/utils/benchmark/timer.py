@@ -100,7 +100,7 @@ class Timer:
             callback: is called with the runs of a block and its seconds, after each.
             min_run_time: seconds.
 
-        Returns a Measurement.
+        Returns: a Measurement.
         """
         with set_torch_threads(self._task_spec.num_threads):
             number = self._block_size(min_run_time)
@@ -116,7 +116,7 @@ class Timer:
             min_run_time, max_run_time: seconds that blocks take together, at least and about at most.
             callback: is called with the runs of a block and its seconds, after each.
 
-        Returns a Measurement.
+        Returns: a Measurement.
         """
 
         def steady(times):

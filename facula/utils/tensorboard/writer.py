@@ -114,9 +114,7 @@ class FileWriter:
 class SummaryWriter:
     """Write event files for TensorBoard, which shows them: ``tensorboard --logdir runs``.
 
-    Values may be tensors, NumPy arrays or numbers. Every method that adds values has these arguments: `tag`, the name
-    under which they are shown; `global_step`, the step that they belong to; `walltime`, the time in seconds (now,
-    unless given).
+    Values may be tensors, NumPy arrays or numbers.
 
     Args:
         log_dir: directory of the run; the default is ``runs/<date>_<host><comment>``.
@@ -125,6 +123,11 @@ class SummaryWriter:
         max_queue: how many events wait before adding one blocks.
         flush_secs: how often, in seconds, the files are flushed.
         filename_suffix: added to the files' names.
+
+    Arguments of methods:
+        tag: the name under which values are shown.
+        global_step: the step at which they hold; None for no step.
+        walltime: the time in seconds since 1970; None for now.
 
     >>> import os, tempfile
     >>> with torch.utils.tensorboard.SummaryWriter(tempfile.mkdtemp()) as writer:

@@ -99,12 +99,23 @@ class CheckpointWrapper(ActivationWrapper):
 
 
 def offload_wrapper(module):
-    """Return `OffloadWrapper` of a module."""
+    """Return `OffloadWrapper` of a module.
+
+    Args:
+        module: the module to wrap.
+    """
     return OffloadWrapper(module)
 
 
 def checkpoint_wrapper(module, checkpoint_impl=CheckpointImpl.NO_REENTRANT, checkpoint_fn=None, **checkpoint_fn_kwargs):
-    """Return `CheckpointWrapper` of a module."""
+    """Return `CheckpointWrapper` of a module.
+
+    Args:
+        module: the module to wrap.
+        checkpoint_impl: a CheckpointImpl.
+        checkpoint_fn: what runs the module; None for `checkpoint`.
+        checkpoint_fn_kwargs: further arguments of it.
+    """
     return CheckpointWrapper(module, checkpoint_impl, checkpoint_fn, **checkpoint_fn_kwargs)
 
 

@@ -174,6 +174,8 @@ def noop_hook(_: Any, bucket: Any) -> facula.futures.Future[Any]:
         _: the state of the hook; not looked at.
         bucket: a GradBucket.
 
+    Returns: a Future that is done, of the bucket's buffer.
+
     >>> import torch.distributed as dist
     >>> from torch.distributed.algorithms.ddp_comm_hooks.debugging_hooks import noop_hook
     >>> dist.init_process_group("gloo", rank=0, world_size=1)

@@ -35,6 +35,8 @@ class Std(IntFlag):
 
         Args:
             vm: the text. ValueError for anything else.
+
+        Returns: a Std, or a dict of them by local rank.
         """
         if re.fullmatch("[0-3]", vm):
             return cls(int(vm))

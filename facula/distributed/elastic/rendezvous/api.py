@@ -81,6 +81,8 @@ class RendezvousStoreInfo:
             store: the store of the launchers.
             local_addr: the address of this machine. Default: its name.
             server_port: the port. Default: one that is free.
+
+        Returns: the address and the port of rank 0, in every launcher.
         """
         if rank == 0:
             port = server_port or _free_port()
@@ -150,7 +152,10 @@ class RendezvousHandler(abc.ABC):
 
     @abc.abstractmethod
     def next_rendezvous(self) -> RendezvousInfo:
-        """Wait until enough launchers are here. Raises the errors of this module."""
+        """Wait until enough launchers are here. Raises the errors of this module.
+
+        Returns: a RendezvousInfo: the store, the number of this launcher and how many there are.
+        """
 
     @abc.abstractmethod
     def is_closed(self) -> bool:
@@ -285,6 +290,8 @@ class RendezvousHandlerRegistry:
 
         Args:
             params: RendezvousParameters. ValueError for a name that nobody has registered.
+
+        Errors: RuntimeError for a handler that calls itself by another name.
         """
         if params.backend not in self._creators:
             known = ", ".join(sorted(self._creators))

@@ -152,7 +152,11 @@ class RemoteModule(nn.Module):
         return self.module_rref
 
     def train(self, mode: bool = True) -> Self:
-        """Set the module's mode."""
+        """Set the module's mode.
+
+        Args:
+            mode: True for training, False for evaluation.
+        """
         self.module_rref.rpc_sync().train(mode)
         self.training = mode
         return self

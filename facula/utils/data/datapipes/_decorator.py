@@ -6,8 +6,13 @@ import contextlib
 import functools
 import inspect
 import typing
+from typing import TYPE_CHECKING
 
 from .datapipe import IterDataPipe, MapDataPipe
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
 
 _settings = {"deterministic": False, "validates": True}
 
@@ -32,7 +37,7 @@ class functional_datapipe:
     >>> del torch.utils.data.IterDataPipe.functions["every_second_of_them"]
     """
 
-    def __init__(self, name, enable_df_api_tracing=False):
+    def __init__(self, name: str, enable_df_api_tracing: bool = False):
         self.name, self.enable_df_api_tracing = name, enable_df_api_tracing
 
     def __call__(self, cls):
@@ -56,7 +61,7 @@ class guaranteed_datapipes_determinism(contextlib.ContextDecorator):
     [1, 2]
     """
 
-    def __init__(self, mode=True):
+    def __init__(self, mode: bool = True):
         self._before, _settings["deterministic"] = _settings["deterministic"], bool(mode)
 
     def __enter__(self):
@@ -82,7 +87,7 @@ class non_deterministic:
     [1]
     """
 
-    def __init__(self, arg):
+    def __init__(self, arg: Any):
         whole = inspect.isclass(arg)
         if not whole and not callable(arg) or whole and not issubclass(arg, IterDataPipe):
             raise TypeError(f"non_deterministic: a class of IterDataPipe or a function is expected, got {arg!r}")
@@ -108,7 +113,7 @@ def _fits(value, hint):
     return not isinstance(origin, type) or isinstance(value, origin)
 
 
-def argument_validation(f):
+def argument_validation(f: Callable[..., Any]):
     """Decorate an `__init__` or `__iter__`: arguments must be of the classes that their annotations name.
 
     Args:
@@ -153,7 +158,7 @@ class runtime_validation_disabled(contextlib.ContextDecorator):
         _settings["validates"] = self._before
 
 
-def runtime_validation(f):
+def runtime_validation(f: Callable[..., Any]):
     """Decorate an `__iter__`: what it gives must be of the class that its annotation, `Iterator[C]`, names.
 
     Args:

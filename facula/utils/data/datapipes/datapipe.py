@@ -269,7 +269,11 @@ class DataChunk(list[_T], Generic[_T]):
     """
 
     def as_str(self, indent: str = "") -> str:
-        """Return the text of the batch, behind the text `indent`."""
+        """Return the text of the batch, behind the text `indent`.
+
+        Args:
+            indent: what stands in front.
+        """
         return indent + "[" + ", ".join(map(str, self)) + "]"
 
     def raw_iterator(self) -> Iterator[Any]:

@@ -120,7 +120,10 @@ class _Conv(WeightedQuantizedModule):
         return self._bias
 
     def forward(self, input: Tensor) -> Tensor:
-        """Return the quantized outputs of quantized inputs. Errors: ValueError for inputs of another number of dimensions."""
+        """Return the quantized outputs of quantized inputs.
+
+        Errors: ValueError for inputs of another number of dimensions.
+        """
         if input.dim() != self._DIMS + 2:
             raise ValueError(f"{self._get_name()}: expected {self._DIMS + 2} dimensions, got shape {tuple(input.shape)}")
         return _products.conv(

@@ -155,6 +155,8 @@ class WorkerGroup:
         Args:
             spec: the WorkerSpec of this machine.
             info: the RendezvousInfo of the round.
+
+        Returns: the WorkerGroup of this machine.
         """
         info.store.set(f"machine/{info.rank}", json.dumps([spec.role, spec.local_world_size, uuid.uuid4().hex]))
         machines = [json.loads(info.store.get(f"machine/{rank}")) for rank in range(info.world_size)]

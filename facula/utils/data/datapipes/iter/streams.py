@@ -385,6 +385,11 @@ class ShardingFilterIterDataPipe(IterDataPipe["Any"]):
 
         `sharding_group` names the kind of sharding: parts of a later group are parts of one part of an earlier group. Errors:
         ValueError for an instance_id outside; RuntimeError for DEFAULT beside other groups.
+
+        Args:
+            num_of_instances: how many parts there are.
+            instance_id: the number of this part.
+            sharding_group: the kind of sharding.
         """
         if not 0 <= instance_id < num_of_instances:
             raise ValueError(

@@ -45,6 +45,9 @@ class SequenceWrapperMapDataPipe(MapDataPipe["Any"]):
 def default_fn(data: Any) -> Any:
     """Return a sample, `data`, as it is.
 
+    Args:
+        data: the sample.
+
     >>> torch.utils.data.datapipes.map.default_fn(3)
     3
     """

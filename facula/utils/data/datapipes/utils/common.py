@@ -43,6 +43,10 @@ class StreamWrapper:
     def close_streams(cls, v: Any, depth: int = 0) -> None:
         """Close all wrapped files in `v`, a wrapper or nested lists, tuples and dicts; `depth` is how deep this call is.
 
+        Args:
+            v: a wrapper, or nested lists, tuples and dicts of them.
+            depth: how deep this call is.
+
         >>> import io
         >>> from torch.utils.data.datapipes.utils.common import StreamWrapper
         >>> file = StreamWrapper(io.StringIO())
