@@ -1,6 +1,6 @@
-"""What docstrings say of the results of an op: its statement's `returns`, else what the kind and the arguments imply.
+"""Describe the results of an op in words: with its statement's `returns`, or with what its kind and arguments imply.
 
-The words are those of the schema, in which the first argument is `self`.
+Arguments have the names of the schema, in which the first one is `self`.
 """
 
 from __future__ import annotations

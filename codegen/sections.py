@@ -1,12 +1,13 @@
-"""What docstrings say beside what a function does: `python -m codegen.sections [room ...]` prints counts and what is missing.
+"""Count the docstrings that state results, parameters and errors: `python -m codegen.sections [namespace ...]` prints the counts.
 
-A room is a namespace, or `ops` for what ops/*.yaml states. Of each room three things are counted, each among the names for
-which it has a meaning:
+Without a namespace all are counted. For each namespace that is named, the functions and ops that lack a section are printed
+first. The namespace `ops` stands for the texts in ops/*.yaml; in the code a namespace is a `room`. Three properties are counted,
+each among the names to which it applies:
 
-- returns: of functions and methods that give a value, those that say which; where a tensor is given, also its shape;
-- parameters: of what has parameters, those with an entry under Args for every one;
-- errors: of Python functions with a `raise` of their own, those that name every class that is raised there; of ops, those that
-  name an exception.
+- returns: of functions and methods that return a value, those that describe it, and its shape where it is a tensor;
+- parameters: of functions and classes with parameters, those with an entry under Args for each of them;
+- errors: of Python functions that contain a `raise`, those that name every class they raise; of ops, those that name an
+  exception.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ NOT_MEANT = {"NotImplementedError", "StopIteration", "AssertionError"}
 
 @dataclass
 class Count:
-    """How many of the names say it, and those that do not."""
+    """Hold how many docstrings state one property, of how many to which it applies, and the names of those that do not."""
 
     said: int = 0
     total: int = 0
