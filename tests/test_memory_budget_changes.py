@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 import pytest
 from budget_uses import ROWS, WIDE, alike, every_storage, layers  # noqa: F401
 
