@@ -110,6 +110,7 @@ def within(m, model: Model, limit: int, plain: list, repeat: int, folder: str | 
         del loss
         times = {"plain": [], "within": []}
         for _ in range(repeat):
+            m.cpu.empty_cache()  # a budget leaves small pages, with which plain steps would take longer than without one
             times["plain"].append(model.seconds())
             with m.cpu.memory_budget(limit, folder):
                 times["within"].append(model.seconds())
@@ -214,6 +215,21 @@ def costs(options) -> list[dict]:
     return rows
 
 
+def save(options, key: str, found: list[dict]) -> None:
+    """Write the figures to the file; what it has of other models and kinds stays, so that models can be measured one by one."""
+    path = Path(options.json)
+    figures = json.loads(path.read_text()) if path.exists() else {}
+    facts = {"threads": options.threads, "small": options.small, "machine": describe()}
+    changed = {name for name, value in facts.items() if name in figures and figures[name] != value}
+    if changed:
+        sys.exit(f"{path}: was measured with other {', '.join(sorted(changed))}")
+    rows = {row["name"]: row for row in [*figures.get(key, []), *found]}
+    order = [*budget_models.NAMES, *rows]
+    sorted_rows = sorted(rows.values(), key=lambda row: order.index(row["name"]))
+    figures |= {**facts, "date": time.strftime("%Y-%m-%d"), key: sorted_rows}
+    path.write_text(json.dumps(figures, indent=1))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--models", nargs="+", default=budget_models.NAMES, choices=budget_models.NAMES)
@@ -223,7 +239,7 @@ def main() -> None:
     parser.add_argument("--small", action="store_true", help="models of a few MiB, as tests have them")
     parser.add_argument("--costs", action="store_true", help="what a budget costs that is never reached")
     parser.add_argument("--folder", help="values may be moved to a file there; times are then those of the clock")
-    parser.add_argument("--json", help="write the figures here")
+    parser.add_argument("--json", help="write the figures here, beside those of other models")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     options = parser.parse_args()
     options.repeat = options.repeat or (200 if options.costs else 3)
@@ -242,8 +258,7 @@ def main() -> None:
         found.append(answer)
         print(f"{name:13} peak {answer['peak'] >> 20} MiB, with the optimizer's step {answer['with_optimizer'] >> 20} MiB")
     if options.json:
-        facts = {"threads": options.threads, "small": options.small, "machine": describe(), "date": time.strftime("%Y-%m-%d")}
-        Path(options.json).write_text(json.dumps({**facts, "rows": found}, indent=1))
+        save(options, "costs" if options.costs else "rows", found)
 
 
 if __name__ == "__main__":

@@ -25,6 +25,12 @@ FRAMEWORKS = {
     "mxnet": "MXNet",
 }  # fmt: skip
 
+BUDGETS = (60, 50, 40, 30)  # per cent of the peak
+BUDGET_MODELS = {
+    "gpt": "GPT, 24 x 256 tokens", "bert": "encoder like BERT, dropout, 32 x 128 tokens", "resnet50": "ResNet-50, 8 images",
+    "mobilenet_v2": "MobileNet v2, 16 images", "unet": "U-Net, 8 images", "lstm": "two LSTM cells in a loop, 32 x 64 words",
+}  # fmt: skip
+
 
 def read(stem: str) -> dict:
     return json.loads((RESULTS / f"{stem}.json").read_text())
@@ -221,6 +227,26 @@ def cuda_host() -> str:
     return table(("op", "Facula, us", "PyTorch on the CPU, us", "ratio"), cells) + f"\nThe geometric mean is {mean:.1f}.\n"
 
 
+def budgets(stem: str) -> str:
+    """Return the time that budgets add to a step, by model."""
+    rows = []
+    for found in read(stem)["rows"]:
+        shares = {row["share"]: row for row in found["rows"]}
+        cells = [
+            "an error" if "error" in row else f"{100 * (row['within'] / row['plain'] - 1):.0f} %"
+            for row in (shares[share] for share in BUDGETS)
+        ]
+        rows.append([BUDGET_MODELS[found["name"]], f"{found['peak'] / 2**20:,.0f} MiB", *cells])
+    return table(("model", "peak", *(f"{share} %" for share in BUDGETS)), rows)
+
+
+def budget_costs(stem: str) -> str:
+    """Return what a budget costs an op that is never reached; steps of models vary by more than it adds."""
+    rows = [row for row in read(stem)["costs"] if not row["name"].endswith("a step")]
+    cells = [[row["name"], f"{row['off'] * 1e9:,.0f} ns", f"{(row['far'] - row['off']) * 1e9:,.0f} ns"] for row in rows]
+    return table(("op", "without a budget", "added"), cells)
+
+
 TABLES = {
     "all ratios": all_ratios, "ops": ops, "models": models, "applications": applications,
     "peaks with AVX2": partial(peaks, 0), "peaks with AVX512": partial(peaks, 2),
@@ -229,6 +255,9 @@ TABLES = {
     "slower on two threads": partial(slower, "sweep_v3_2t_2core_amd"),
     "slower with AVX512": partial(slower, "sweep_v4_1t_2core_amd"),
     "all reduce": all_reduce, "data parallel": data_parallel,
+    "budgets with AVX2": partial(budgets, "memory_budget_v3_1t_2core_amd"),
+    "budgets with AVX512": partial(budgets, "memory_budget_v4_1t_2core_amd"),
+    "budgets never reached": partial(budget_costs, "memory_budget_v3_1t_2core_amd"),
 }  # fmt: skip
 
 
