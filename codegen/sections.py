@@ -29,11 +29,13 @@ from .schema_words import DTYPE_SETS
 ROOT = Path(__file__).resolve().parents[1]
 KINDS = ("returns", "parameters", "errors")
 SECTION = re.compile(r"(?m)^(Args|Arguments|Keyword arguments|Attributes)\b.*:\n((?:[ \t]+.*\n?|\n)*)")
-RETURNS = re.compile(r"(?m)^(Returns|Yields)\b.*:|\b[Rr]eturns?\b|\bYield")
+RETURNS = re.compile(r"(?m)^(Returns|Yields)\b.*:|\A(Return|Yield|Iterate)\b|\b(return|yield|give)\b")
 #: Words that tell the shape of a tensor.
 SHAPE = re.compile(
     r"\b\d-d\b|\bshapes?\b|\([\w.*]*(?:, ?[\w.*' ]*)+\)|\bvectors?\b|\bmatri(?:x|ces)\b|\bscalar\b|one (?:element|number)|\bsizes?\b"
 )
+#: Arguments that the API's pages explain wherever a docstring does not.
+OF_ALL = {"device", "dtype", "generator", "layout", "memory_format", "pin_memory", "requires_grad"}
 NOT_MEANT = {"NotImplementedError", "StopIteration", "AssertionError"}
 
 
@@ -92,7 +94,7 @@ def of_python(name: docstrings.Name) -> Iterator[tuple[str, bool]]:
     if given:
         yield "returns", bool(RETURNS.search(name.text)) and ("Tensor" not in given or bool(SHAPE.search(name.text)))
     if names := [p for p in docstrings.parameters(name) if p not in ("args", "kwargs")]:
-        left_out = docstrings.EVERYWHERE if name.namespace == "nn" else set()
+        left_out = emit_docs.COMMON.keys() & OF_ALL
         yield "parameters", set(names) - left_out <= described(name)
     if classes := raised(name):
         text = name.text + (docstrings.text_of(name.owner) if name.owner else "")
