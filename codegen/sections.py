@@ -30,11 +30,13 @@ from .schema_words import DTYPE_SETS
 ROOT = Path(__file__).resolve().parents[1]
 KINDS = ("returns", "parameters", "errors")
 SECTION = re.compile(r"(?m)^(Args|Arguments|Keyword arguments|Attributes)\b.*:\n((?:[ \t]+.*\n?|\n)*)")
-RETURNS = re.compile(r"(?m)^(Returns|Yields)\b.*:|\b[Rr]eturns?\b|\bYield")
+RETURNS = re.compile(r"(?m)^(Returns|Yields)\b.*:|\A(Return|Yield|Iterate)\b|\b(return|yield|give)\b")
 #: Words that tell the shape of a tensor.
 SHAPE = re.compile(
     r"\b\d-d\b|\bshapes?\b|\([\w.*]*(?:, ?[\w.*' ]*)+\)|\bvectors?\b|\bmatri(?:x|ces)\b|\bscalar\b|one (?:element|number)|\bsizes?\b"
 )
+#: Arguments that the API's pages explain wherever a docstring does not.
+OF_ALL = {"device", "dtype", "generator", "layout", "memory_format", "pin_memory", "requires_grad"}
 NOT_MEANT = {"NotImplementedError", "StopIteration", "AssertionError"}
 
 
@@ -91,9 +93,9 @@ def of_python(name: docstrings.Name) -> Iterator[tuple[str, bool]]:
     """Yield what has a meaning for a name of Python, and whether it is said."""
     given = returned(name)
     if given:
-        yield "returns", bool(RETURNS.search(name.text)) and ("Tensor" not in given or bool(SHAPE.search(name.text)))
+        yield "returns", bool(RETURNS.search(name.text)) and (not re.search(r"\bTensor\b", given) or bool(SHAPE.search(name.text)))
     if names := [p for p in docstrings.parameters(name) if p not in ("args", "kwargs")]:
-        left_out = docstrings.EVERYWHERE if name.namespace == "nn" else set()
+        left_out = emit_docs.COMMON.keys() & OF_ALL
         yield "parameters", set(names) - left_out <= described(name)
     if classes := raised(name):
         text = name.text + (docstrings.text_of(name.owner) if name.owner else "")
@@ -102,7 +104,7 @@ def of_python(name: docstrings.Name) -> Iterator[tuple[str, bool]]:
 
 def returned(name: docstrings.Name) -> str:
     """Return the annotation of what a function returns; "" where there is none, or nothing is returned."""
-    if name.is_property or inspect.isclass(name.value):
+    if name.is_property or inspect.isclass(name.value) or name.text.startswith("Raise "):
         return ""
     signatures = docstrings.split_text(name)[0]
     arrow = re.search(r"\) -> (.+)$", name.text.partition("\n")[0]) if signatures else None
@@ -138,7 +140,8 @@ def raised(name: docstrings.Name) -> set[str]:
     """Return the classes of errors that the function, or the constructor of the class, raises itself."""
     value = vars(name.value).get("__init__") if inspect.isclass(name.value) else name.value
     value = inspect.unwrap(getattr(value, "__func__", value)) if callable(getattr(value, "__func__", value)) else None
-    tree = _source(value) if inspect.isfunction(value) else None
+    ours = inspect.isfunction(value) and value.__module__.partition(".")[0] == "facula"
+    tree = _source(value) if ours else None
     found = set()
     for node in ast.walk(tree) if tree else ():
         if isinstance(node, ast.Raise) and node.exc is not None:

@@ -195,6 +195,11 @@ def _record_work(devices, value):
 def collect_all(futures: Sequence[Future[Any] | RpcFuture]) -> Future[Any]:
     """Return a future of the list of futures, done when all of them are; an exception of the first that failed is passed on.
 
+    Args:
+        futures: a sequence of futures.
+
+    Errors: RuntimeError for what is no future.
+
     >>> a, b = torch.futures.Future(), torch.futures.Future()
     >>> together = torch.futures.collect_all([a, b])
     >>> a.set_result(1)

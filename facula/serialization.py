@@ -212,6 +212,10 @@ def load(f: FileLike, map_location: Any = None, pickle_module: Any = None, *, we
     Raises:
         pickle.UnpicklingError: the file names what is not restored (all names are listed) or is malformed.
         RuntimeError: the container is damaged, or needs a device that is not here.
+        ValueError: `mmap` is True, and `f` is no path.
+        TypeError: an argument is unknown.
+
+    Returns: what was saved, with tensors of the shapes that they had.
 
     >>> import io
     >>> file = io.BytesIO()
@@ -420,6 +424,9 @@ def _is_zipfile(f):
 def normalize_storage_type(storage_type: Any) -> Any:
     """Return the storage class of the top level that has the name of the class `storage_type`.
 
+    Args:
+        storage_type: a class of storages.
+
     >>> torch.serialization.normalize_storage_type(torch.FloatStorage) is torch.FloatStorage
     True
     """
@@ -428,6 +435,9 @@ def normalize_storage_type(storage_type: Any) -> Any:
 
 def storage_to_tensor_type(storage: Any) -> Any:
     """Return the legacy tensor class for a typed storage, whose class names its dtype.
+
+    Args:
+        storage: a storage.
 
     >>> torch.serialization.storage_to_tensor_type(torch.FloatStorage()) is torch.FloatTensor
     True

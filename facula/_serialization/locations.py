@@ -32,6 +32,9 @@ def register_package(priority: int, tagger: Callable[..., Any], deserializer: Ca
 def location_tag(storage: Any) -> str:
     """Return where `storage` lives, as text, in the words of a checkpoint.
 
+    Args:
+        storage: the storage.
+
     Errors: RuntimeError for a kind of device nobody registered.
 
     >>> torch.serialization.location_tag(torch.ones(2).untyped_storage())
@@ -46,6 +49,10 @@ def location_tag(storage: Any) -> str:
 
 def default_restore_location(storage: Any, location: str) -> Any:
     """Return `storage`, just read into CPU memory, moved to `location`; itself for "cpu".
+
+    Args:
+        storage: the storage.
+        location: the name of a device.
 
     Errors: RuntimeError for a location of a kind that nobody registered, or a GPU that is not here.
 
@@ -90,6 +97,9 @@ def restorer(map_location):
 
 def validate_cuda_device(location: Any) -> int:
     """Return the index of the "cuda" `location` of a checkpoint; RuntimeError when this machine has no such GPU.
+
+    Args:
+        location: the name of a device, such as "cuda:0".
 
     >>> torch.serialization.validate_cuda_device("cuda:0") if torch.cuda.is_available() else 0
     0

@@ -85,6 +85,9 @@ def set_crc32_options(compute_crc32: Any) -> None:
     """Set by `compute_crc32`, True or False, whether `save` computes checksums; without them a load cannot see damage to
     tensor data.
 
+    Args:
+        compute_crc32: True or False.
+
     >>> torch.serialization.set_crc32_options(False)
     >>> torch.serialization.get_crc32_options()
     False

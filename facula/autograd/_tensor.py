@@ -64,6 +64,9 @@ def register_node_hook(self, fn: Callable[..., Any]):
 
     Both are tuples of gradients, with respect to the inputs of the op and to its outputs. Returns a handle with `remove()`.
 
+    Args:
+        fn: the hook.
+
     >>> x = torch.tensor(2.0, requires_grad=True)
     >>> y = x * 3
     >>> handle = y.grad_fn.register_hook(lambda inputs, outputs: (inputs[0] * 10, None))
@@ -76,6 +79,9 @@ def register_node_hook(self, fn: Callable[..., Any]):
 
 def register_prehook(self, fn: Callable[..., Any]):
     """Call `fn(grad_outputs)` before the node runs; a tuple it returns replaces grad_outputs.
+
+    Args:
+        fn: the hook.
 
     Returns: a handle whose `remove()` takes the hook out.
 

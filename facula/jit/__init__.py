@@ -92,6 +92,8 @@ def script(obj: Any, optimize: Any = None, _frames_up: int = 0, _rcb: Any = None
     The twin of a module shares its parameters, buffers and submodules. The text, the graph and the file of it are those of the
     program that its first call was.
 
+    Errors: RuntimeError for a module whose parameters are made by a first call that has not been.
+
     >>> scripted = torch.jit.script(nn.Sequential(nn.ReLU()))
     >>> scripted(torch.tensor([-1.0, 2.0]))
     tensor([0., 2.])

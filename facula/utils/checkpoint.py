@@ -244,6 +244,9 @@ class _StopRecomputation(Exception):
 def set_checkpoint_early_stop(enable: bool):
     """Return a context manager that overrides the `early_stop` argument of the calls of checkpoint within by `enable`.
 
+    Args:
+        enable: True or False.
+
     >>> from facula.utils.checkpoint import checkpoint, set_checkpoint_early_stop
     >>> x = torch.ones(2, requires_grad=True)
     >>> with set_checkpoint_early_stop(False):  # the second computation goes on to the end of the function
@@ -261,6 +264,9 @@ def set_checkpoint_early_stop(enable: bool):
 def set_checkpoint_debug_enabled(enabled: bool | None):
     """Return a context manager that overrides the `debug` argument of the calls of checkpoint within by `enabled`; None leaves
     it alone.
+
+    Args:
+        enabled: True, False or None.
 
     >>> from facula.utils.checkpoint import checkpoint, set_checkpoint_debug_enabled
     >>> x = torch.ones(2, requires_grad=True)
@@ -519,6 +525,8 @@ def checkpoint(
         debug: the error of a second call that differs lists the functions that ran in both, and from where.
         early_stop: the second call ends as soon as all saved values are there.
         preserve_rng_state: the second call sees the same random numbers.
+
+    Returns: what function returns, tensors of any shape.
 
     Errors: CheckpointError when the second call saves other tensors than the first; ValueError for arguments that do not go
     together.

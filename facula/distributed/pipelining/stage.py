@@ -147,6 +147,8 @@ class PipelineStage:
             pass, gives a function that computes them, which schedules call when there is time. Default: schedules split
             backward passes.
 
+    Errors: ValueError for a stage_index that is not one of num_stages, TypeError for a dw_builder that is no function.
+
     >>> import torch.distributed as dist
     >>> from torch.distributed.pipelining import PipelineStage
     >>> dist.init_process_group("gloo", rank=0, world_size=1)

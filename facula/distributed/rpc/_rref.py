@@ -203,6 +203,8 @@ class RRef(Generic[T]):
         value: a value of this worker, which becomes its owner. `remote` makes values of other workers.
         type_hint: read by TorchScript, which is not here; None.
 
+    Errors: RuntimeError for a type_hint, and without `init_rpc`.
+
     >>> from torch.distributed import rpc
     >>> rpc.init_rpc("me", rank=0, world_size=1)
     >>> made = rpc.remote("me", torch.add, args=(torch.ones(2), 1))

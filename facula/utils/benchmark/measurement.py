@@ -225,6 +225,9 @@ def trim_sigfig(x: float, n: int) -> float:
 def ordered_unique(elements: Any) -> list[str | tuple[int, str, str]]:
     """Return each of the `elements` once, in the order in which they come first, as a list.
 
+    Args:
+        elements: an iterable of hashable values.
+
     >>> torch.utils.benchmark.ordered_unique([2, 1, 2])
     [2, 1]
     """
@@ -234,6 +237,9 @@ def ordered_unique(elements: Any) -> list[str | tuple[int, str, str]]:
 @contextlib.contextmanager
 def set_torch_threads(n: int):
     """Return a context manager: within the block, ops use `n` threads.
+
+    Args:
+        n: a number of threads.
 
     >>> with torch.utils.benchmark.set_torch_threads(1):
     ...     torch.get_num_threads()

@@ -88,7 +88,11 @@ class Timer:
         return max(self._timer.timeit(number), 1e-9)
 
     def timeit(self, number: int = 1000000) -> Measurement:
-        """Time one block of `number` runs, after a hundredth of it as a warm-up; give a Measurement."""
+        """Time one block of `number` runs, after a hundredth of it as a warm-up; give a Measurement.
+
+        Args:
+            number: how many times the statement runs.
+        """
         with set_torch_threads(self._task_spec.num_threads):
             self._seconds(max(number // 100, 2))
             return Measurement(number, [self._seconds(number)], self._task_spec)

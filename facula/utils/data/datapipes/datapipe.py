@@ -27,12 +27,20 @@ class _Shuffling:
     _seed = None
 
     def set_shuffle(self, shuffle: bool = True) -> Self:
-        """Turn shuffling on or off by `shuffle`; give the pipe."""
+        """Turn shuffling on or off by `shuffle`; give the pipe.
+
+        Args:
+            shuffle: True or False.
+        """
         self._enabled = shuffle
         return self
 
     def set_seed(self, seed: int) -> Self:
-        """Set the seed of the next iterator; give the pipe."""
+        """Set the seed of the next iterator; give the pipe.
+
+        Args:
+            seed: an int.
+        """
         self._seed = seed
         return self
 

@@ -196,7 +196,7 @@ class UnBatcherIterDataPipe(IterDataPipe["Any"]):
         datapipe: the stream.
         unbatch_level: how often; -1: until samples are no lists.
 
-    Errors: IndexError for samples that are no lists so deep down.
+    Errors: IndexError for samples that are no lists so deep down; ValueError for an unbatch_level below -1.
 
     >>> pipes = torch.utils.data.datapipes.iter
     >>> list(pipes.IterableWrapper([[1, 2], [3]]).unbatch())

@@ -124,6 +124,8 @@ class ConcaterMapDataPipe(MapDataPipe["Any"]):
     Args:
         datapipes: the pipes, at least one; TypeError for anything else.
 
+    Errors: ValueError for no pipes, TypeError for anything but a MapDataPipe.
+
     >>> pipes = torch.utils.data.datapipes.map
     >>> pipes.SequenceWrapper([1, 2]).concat(pipes.SequenceWrapper([3]))[2]
     3

@@ -20,6 +20,8 @@ class StreamWrapper:
         parent_stream: the wrapper of an archive that the file is in; it may close when its last file has.
         name: of the file, for its text.
 
+    Errors: RuntimeError for a parent_stream that is no StreamWrapper.
+
     >>> import io
     >>> from torch.utils.data.datapipes.utils.common import StreamWrapper
     >>> file = io.StringIO("text")
