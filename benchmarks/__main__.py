@@ -1,4 +1,4 @@
-"""What each benchmark measures, and all of them in a row.
+"""Explain what each benchmark measures, and run all of them one after the other.
 
     python -m benchmarks              explains
     python -m benchmarks --all        runs all and writes a result file for each that can; takes hours on two cores

@@ -1,4 +1,4 @@
-"""Error of Facula's results over the error of PyTorch's, both against float64, forwards and backwards.
+"""Compare the error of Facula's results with the error of PyTorch's, both against float64, forwards and backwards.
 
     python benchmarks/accuracy.py [--dtype float32] [--size small,middle] [--threads 1] [--level v3] [--only TEXT] [--json FILE]
     python benchmarks/accuracy.py --models [NAME ...]          fifteen models of timm in training mode
@@ -101,7 +101,7 @@ def scopes(torch, facula, sweep, size: str, dtype: str, seed: int) -> list[tuple
 
 
 class Run:
-    """One expression in one library: its results and gradients as arrays of float64."""
+    """Evaluate one expression in one library, and hold its results and gradients as arrays of float64."""
 
     def __init__(self, m, names: dict, text: str, dtype: str, module_state: dict | None):
         used = set(re.findall(r"[A-Za-z]\w*", text)) | {"m", "F", "nn"}

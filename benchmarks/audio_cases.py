@@ -1,4 +1,4 @@
-"""Cases of torchaudio for benchmarks/vision.py: what runs its compiled functions, and some that do not."""
+"""Define the cases of torchaudio for benchmarks/vision.py: functions that call its compiled code, and some that do not."""
 
 import numpy as np
 

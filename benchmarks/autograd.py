@@ -1,4 +1,4 @@
-"""Automatic differentiation: Facula against PyTorch, by turns.
+"""Measure automatic differentiation, Facula against PyTorch, by turns.
 
     python benchmarks/autograd.py [--repeat 300] [--threads 1] [--json FILE]
 

@@ -1,4 +1,4 @@
-"""The six models of benchmarks/memory_budget.py, in a size for measuring and in a small one for tests.
+"""Define the six models of benchmarks/memory_budget.py, in a size for measuring and in a small one for tests.
 
 `build(m, name, small)` gives the model, a function that computes the loss of one batch, and the optimizer.
 """

@@ -1,4 +1,4 @@
-"""Compiled programs against eager ones, and against PyTorch's eager execution and its inductor, in one run.
+"""Compare compiled programs with eager ones, and with PyTorch's eager execution and its inductor, in one run.
 
     python benchmarks/compile.py                        prints microseconds of processor time, the least of several rounds
     python benchmarks/compile.py --only "arith 1M" --threads 1 --rounds 5 --json FILE

@@ -1,4 +1,5 @@
-"""Compiled models of timm and transformers: what a first call costs, that no call is slower, and how much memory a step takes.
+"""Measure compiled models of timm and transformers: the cost of a first call, whether any call is slower, and the
+memory of a step.
 
     python benchmarks/compile_models.py                     ten models of each package, whole training steps
     python benchmarks/compile_models.py --only timm:resnet10t --calls 40 --json FILE

@@ -1,4 +1,5 @@
-"""Programs that a compiler of element-wise work is for, and some that it is not for; written for either library.
+"""Define programs that a compiler of element-wise work helps, and some that it does not help; written for either
+library.
 
 Every entry of PROGRAMS takes the library and gives a function without arguments. `trains`: a call runs backward as well.
 """

@@ -1,4 +1,4 @@
-"""Small synthetic data for the programs of benchmarks/cxx_programs.py, so that they run to their end in minutes.
+"""Make small synthetic data for the programs of benchmarks/cxx_programs.py, so that they finish in minutes.
 
     python -m benchmarks.cxx_data DIR [--mnist 600] [--mnist-test 300]
 
@@ -77,7 +77,7 @@ def write_captions(place, random):
 
 
 class Residual(nn.Module):
-    """A network with the parts whose names the programs ask for."""
+    """Define a network with the parts whose names the programs use."""
 
     def __init__(self):
         super().__init__()

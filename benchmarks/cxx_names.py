@@ -1,4 +1,4 @@
-"""Which of libtorch's public names in C++ Facula's headers have: a listing, made by compiling.
+"""List which of libtorch's public names in C++ Facula's headers have, by compiling.
 
     python -m benchmarks.cxx_names --libtorch DIR --include DIR ... [--json FILE]
 

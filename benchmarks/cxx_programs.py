@@ -1,4 +1,4 @@
-"""Public programs in C++, compiled and run with Facula, and compiled with libtorch: time, memory, what they print.
+"""Compile and run public programs in C++ with Facula and with libtorch: time, memory, and what they print.
 
     python -m benchmarks.cxx_programs --examples E --tutorials T --include DIR ... --link ARGUMENT ...
         [--data DIR] [--libtorch DIR [--compare]] [--only NAME] [--seconds 60] [--json FILE]

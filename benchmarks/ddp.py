@@ -1,4 +1,5 @@
-"""What DistributedDataParallel adds to a step, and a launcher to a job: Facula and PyTorch with gloo, by turns, 2 ranks.
+"""Measure what DistributedDataParallel adds to a step, and a launcher to a job: Facula and PyTorch with gloo, by turns,
+2 ranks.
 
     python -m benchmarks.ddp --rounds 5
 

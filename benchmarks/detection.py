@@ -1,4 +1,5 @@
-"""torchvision's six detection models on Facula and on PyTorch: losses of training steps, and what they find afterwards.
+"""Compare torchvision's six detection models on Facula and on PyTorch: losses of training steps, and detections after
+them.
 
     python benchmarks/detection.py --facula PYTHON --torch PYTHON [--dtype float64] [--steps 3] [--json FILE]
 

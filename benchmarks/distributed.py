@@ -1,4 +1,4 @@
-"""Collectives between processes of this machine, by Facula and by PyTorch with gloo, by turns.
+"""Measure collectives between processes of this machine, by Facula and by PyTorch with gloo, by turns.
 
     python -m benchmarks.distributed --ranks 2 --rounds 5
 

@@ -1,4 +1,5 @@
-"""Faults between processes: whether every other rank is told who, what and where, how soon, and whether anything is left.
+"""Inject faults into processes, and check whether every other rank learns who, what and where, how soon, and whether
+anything is left.
 
     python -m benchmarks.distributed_faults --each 5 --seed 1 --json benchmarks/results/faults.json
 
@@ -41,7 +42,7 @@ PLAIN = ("op", "order", "missing")
 
 
 class Steps:
-    """The operations; `n` and `dtype` are what a rank can have wrong."""
+    """Define the operations; `n` and `dtype` are what a rank can have wrong."""
 
     def __init__(self, rank, size):
         self.rank, self.size, self.model = rank, size, None
@@ -287,7 +288,7 @@ def shut_connections(number, frame):
 
 
 class Run:
-    """Starts the ranks of a case, strikes, and looks how they end."""
+    """Start the ranks of a case, inject the fault, and observe how they end."""
 
     def __init__(self, case):
         self.case, self.problems, self.struck, self.events = case, [], None, []

@@ -1,4 +1,4 @@
-"""The examples under Facula and under PyTorch: CPU time of the whole process, and how far their first losses agree.
+"""Run the examples under Facula and under PyTorch: CPU time of the whole process, and how far their first losses agree.
 
     python benchmarks/examples.py [--repeat 3] [--only TEXT] [--json FILE]
 
@@ -34,7 +34,7 @@ RUNS = {
 
 
 class Renamed(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Makes `facula.x` the module `torch.x`."""
+    """Make `facula.x` the module `torch.x`."""
 
     def find_spec(self, name, path=None, target=None):
         return importlib.util.spec_from_loader(name, self) if name.split(".")[0] == "facula" else None

@@ -1,4 +1,5 @@
-"""Exported programs in both directions: PyTorch runs Facula's files, Facula runs PyTorch's. Needs PyTorch beside Facula.
+"""Exchange exported programs in both directions: PyTorch runs Facula's files, and Facula runs PyTorch's. This needs
+PyTorch beside Facula.
 
     PYTHONPATH=. python benchmarks/export_both_ways.py            # small models, a batch that varies
     PYTHONPATH=. python benchmarks/export_both_ways.py --only gpt
@@ -228,7 +229,7 @@ def serve(lib, zoo):
 
 
 class Server:
-    """The process of one library; another one after it died."""
+    """Run the process of one library, and start another one after it has died."""
 
     def __init__(self, lib, options):
         command = [sys.executable, "-W", "ignore", __file__, "--serve", lib]

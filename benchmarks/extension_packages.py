@@ -1,4 +1,4 @@
-"""Packages with extensions in C++, built from their checkouts as they are, and their own tests on the CPU.
+"""Build packages with extensions in C++ from their unmodified checkouts, and run their own tests on the CPU.
 
     python -m benchmarks.extension_packages CHECKOUT ... [--json FILE] [--jobs 2] [--select EXPRESSION]
 

@@ -1,4 +1,4 @@
-"""Fourier transforms against PyTorch's (MKL), by turns in one process: lengths, dtypes, one line and many.
+"""Measure Fourier transforms against PyTorch's (MKL), by turns in one process: lengths, dtypes, one line and many.
 
     python benchmarks/fft.py [--threads 1] [--level v3] [--rounds 9] [--only TEXT] [--json FILE]
 

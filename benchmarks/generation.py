@@ -1,4 +1,4 @@
-"""Generating text, one token at a time: how fast the steps of a decoder read its weights, beside PyTorch's.
+"""Generate text, one token at a time, and measure how fast the steps of a decoder read its weights, beside PyTorch's.
 
     python benchmarks/generation.py [--threads 1] [--level v3] [--rounds 15] [--only TEXT] [--json FILE]
 

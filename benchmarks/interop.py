@@ -1,4 +1,4 @@
-"""Sharing memory with NumPy and through DLPack: Facula against PyTorch, by turns in one process, one thread.
+"""Share memory with NumPy and through DLPack: Facula against PyTorch, by turns in one process, one thread.
 
     python benchmarks/interop.py [--repeat 7] [--bytes 1024 1000000000] [--json FILE]
 

@@ -1,4 +1,5 @@
-"""DataLoader workers that are threads and such that are processes: seconds of an epoch of images to unpack, by turns.
+"""Compare DataLoader workers that are threads with those that are processes: seconds of an epoch of images to decode,
+by turns.
 
     python -m benchmarks.loader --rounds 5
 

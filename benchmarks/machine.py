@@ -1,4 +1,4 @@
-"""The machine and the versions that a result was measured with."""
+"""Describe the machine and the versions that a result was measured with."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Training within a memory budget: six models at shares of their peak, and what a budget costs that is never reached.
+"""Train within a memory budget: six models at shares of their peak, and the cost of a budget that is never reached.
 
     python benchmarks/memory_budget.py [--models gpt bert] [--shares 80 60 50 40 30] [--repeat 3] [--threads 1] [--json FILE]
     python benchmarks/memory_budget.py --folder DIR         (values may be moved to a file there)
@@ -33,7 +33,7 @@ MIB = 1 << 20
 
 
 class Model:
-    """A model, its optimizer's state, and its steps."""
+    """Hold a model, its optimizer's state, and its steps."""
 
     def __init__(self, m, name: str, small: bool, threads: int, folder: str | None = None) -> None:
         self.m, self.clock = m, time.thread_time if threads == 1 else time.process_time

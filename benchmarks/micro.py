@@ -1,4 +1,4 @@
-"""Facula against PyTorch, one row per stated speed target, by turns in one process.
+"""Measure Facula against PyTorch, one row per stated speed target, by turns in one process.
 
     python benchmarks/micro.py [--threads 1] [--level v3] [--rounds 15] [--only TEXT] [--json FILE]
 
@@ -181,6 +181,7 @@ def measure(row: Row, scopes: dict[str, dict], rounds: int, clock) -> dict[str, 
         best[side] = float("inf")
     for _ in range(rounds):
         for side, timer in timers.items():
+            # The sides take turns, so that a change of the machine's load meets both.
             best[side] = min(best[side], timer.timeit(counts[side]) / counts[side])
     return best
 

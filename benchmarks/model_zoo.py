@@ -1,4 +1,4 @@
-"""Sixty models of torchvision, timm and transformers with random weights, for programs that compare libraries.
+"""Build sixty models of torchvision, timm and transformers with random weights, for programs that compare libraries.
 
 `torch` is the library that they are built with: PyTorch, or Facula after `facula.compat.install()`.
 """

@@ -1,4 +1,4 @@
-"""Every module class of torch.nn with arguments and inputs, for either library: what `pt2_modules.py` exports."""
+"""List every module class of torch.nn with arguments and inputs, for either library; `pt2_modules.py` exports them."""
 
 from __future__ import annotations
 

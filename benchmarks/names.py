@@ -1,10 +1,10 @@
-"""How many of the names that public programs use are here, and how many a test calls: `python benchmarks/names.py`.
+"""Count how many of the names that public programs use exist, and how many a test calls: `python benchmarks/names.py`.
 
-The names are those of `tests/data/used_names.txt`: whatever 66 public repositories take from PyTorch, found in their source.
-What is listed in `facula/compat/not_here.py` for devices and services that cannot be here, or as given up by PyTorch, does not
-count. A name is called by a test if it is an op that `tests/test_ops.py` calls, or its last part stands in a file of tests/
-(`tests/data` does not count), which is weaker than it sounds for names such as `add`. The result goes to
-benchmarks/results/names.json.
+The names are those of `tests/data/used_names.txt`: everything that 66 public repositories use of PyTorch, found in
+their source. Names that `facula/compat/not_here.py` lists for devices and services that cannot exist here, or as
+removed by PyTorch, do not count. A name is called by a test if it is an op that `tests/test_ops.py` calls, or if its
+last part occurs in a file of tests/ (`tests/data` does not count), which is weaker than it sounds for names such as
+`add`. The result goes to benchmarks/results/names.json.
 """
 
 import importlib

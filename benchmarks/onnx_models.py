@@ -1,4 +1,4 @@
-"""Exports the sixty models of model_zoo.py (random weights) to ONNX and compares with onnxruntime.
+"""Export the sixty models of model_zoo.py (random weights) to ONNX, and compare with onnxruntime.
 
     python benchmarks/onnx_models.py [--opsets 18 21] [--models resnet18 timm:pit_ti_224] [--vary] [--json FILE]
 

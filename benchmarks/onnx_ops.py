@@ -1,4 +1,4 @@
-"""Exports calls of ops to ONNX one by one and compares what onnxruntime computes with what Facula computes.
+"""Export calls of ops to ONNX one by one, and compare the results of onnxruntime with those of Facula.
 
     python benchmarks/onnx_ops.py --calls FOLDER [--opsets 18 21] [--only softmax] [--json benchmarks/results/onnx_ops.json]
 
@@ -47,7 +47,7 @@ def _complex(sample):
 
 
 class Calls:
-    """The recorded calls of one op, built from Facula's tensors."""
+    """Build the recorded calls of one op from Facula's tensors."""
 
     def __init__(self, facula, path, dtypes=DTYPES):
         file = np.load(path)
@@ -155,7 +155,7 @@ def compared(facula, module, tensors, opset, values):
 
 
 class Fixed(Exception):
-    """The program cannot be exported with sizes that vary, or does not take other ones."""
+    """Report a program that cannot be exported with sizes that vary, or does not accept other ones."""
 
 
 def longer(facula, tensors, length, times):
@@ -291,7 +291,7 @@ def describe(sample):
 
 
 class Server:
-    """The process of one opset; another one after it died."""
+    """Run the process of one opset, and start another one after it has died."""
 
     def __init__(self, options, opset):
         self.command = [sys.executable, "-W", "ignore", __file__, "--calls", options.calls, "--most", str(options.most)]

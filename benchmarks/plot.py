@@ -1,4 +1,4 @@
-"""Draws what benchmarks/results holds: how many times faster Facula is than PyTorch, a panel for each file.
+"""Draw the contents of benchmarks/results: how many times faster Facula is than PyTorch, a panel for each file.
 
     python benchmarks/plot.py [--out docs/performance.svg]
 

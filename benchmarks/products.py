@@ -1,4 +1,4 @@
-"""Matrix products by dtype, transposition and shape: ratio of times PyTorch / Facula, and the rate.
+"""Measure matrix products by dtype, transposition and shape: ratio of times PyTorch / Facula, and the rate.
 
     python benchmarks/products.py [--threads 1] [--level v3] [--rounds 9] [--only TEXT] [--json FILE]
 

@@ -1,4 +1,5 @@
-"""What watching costs: `a + b` unwatched, with an empty observer, and profiled; a ResNet-18 training step with the profiler.
+"""Measure what observation costs: `a + b` without, with an empty observer, and profiled; a ResNet-18 training step with
+the profiler.
 
     python benchmarks/profiler.py [--repeats N] [--json FILE]
 

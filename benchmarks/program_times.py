@@ -1,4 +1,5 @@
-"""What programs cost: exporting, running them, starting `facula-run`, and hooks and libraries around a small a + b.
+"""Measure what programs cost: exporting, running them, starting `facula-run`, and hooks and libraries around a small a
++ b.
 
     PYTHONPATH=. python benchmarks/program_times.py [--build build/dev] [--json benchmarks/results/program_times.json]
 
@@ -32,7 +33,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 class Block(nn.Module):
-    """A block of a transformer, of 17 nodes or so."""
+    """Define a block of a transformer, of about 17 nodes."""
 
     def __init__(self, width=32, heads=4):
         super().__init__()

@@ -1,4 +1,4 @@
-"""Every module class of torch.nn as an exported program, in both directions. Needs PyTorch in another Python.
+"""Export every module class of torch.nn, in both directions. This needs PyTorch in another Python.
 
     PYTHONPATH=. python benchmarks/pt2_modules.py --torch-python /where/python --json benchmarks/results/pt2_modules.json
     PYTHONPATH=. python benchmarks/pt2_modules.py --torch-python /where/python --only LSTM

@@ -1,4 +1,4 @@
-"""Linear layers with weights of int8: times of Facula in float32 and int8, and of PyTorch in both.
+"""Measure linear layers with weights of int8: times of Facula in float32 and int8, and of PyTorch in both.
 
     python benchmarks/quantize.py [--threads 1] [--level v3] [--rounds 15] [--only TEXT] [--json FILE]
 

@@ -1,4 +1,4 @@
-"""Remote calls between two processes of this machine, by Facula and by PyTorch, by turns.
+"""Measure remote calls between two processes of this machine, by Facula and by PyTorch, by turns.
 
     python -m benchmarks.rpc --rounds 5 --python PYTHON_WITH_TORCH
 

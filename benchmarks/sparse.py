@@ -1,4 +1,4 @@
-"""Products of sparse and strided matrices, forwards and backwards: ratio of times PyTorch / Facula.
+"""Measure products of sparse and strided matrices, forwards and backwards: ratio of times PyTorch / Facula.
 
     python benchmarks/sparse.py [--threads 1] [--level v3] [--rounds 5] [--only TEXT] [--json FILE]
 

@@ -1,4 +1,5 @@
-"""Ratio of times PyTorch / Facula over the public ops, in three sizes and both directions, by turns in one process.
+"""Measure the ratio of times PyTorch / Facula over the public ops, in three sizes and both directions, by turns in one
+process.
 
     python benchmarks/sweep.py [--size small,middle,large] [--threads 1] [--level v3] [--only TEXT] [--json FILE]
     python benchmarks/sweep.py --scaling ...         Facula on one thread against Facula on two
@@ -299,7 +300,7 @@ def scope(m, data: dict[str, numpy.ndarray], n: dict[str, int]) -> dict:
 
 
 class Case:
-    """One expression in one library, ready to be timed."""
+    """Hold one expression in one library, ready to be timed."""
 
     def __init__(self, m, names: dict, text: str, trained: bool, threads: int):
         self.set_threads, self.threads, self.grad = m.set_num_threads, threads, m.autograd.grad
@@ -383,7 +384,7 @@ def measure(pair: list[Case], repeat: int, clock) -> list[float]:
 
 
 class Results:
-    """The rows measured so far, in a file where one is named."""
+    """Hold the rows measured so far, in a file where one is named."""
 
     def __init__(self, options: argparse.Namespace):
         self.path = Path(options.json) if options.json else None

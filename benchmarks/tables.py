@@ -1,4 +1,4 @@
-"""Writes tables of pages in docs from benchmarks/results: `python benchmarks/tables.py`.
+"""Write tables of pages in docs from benchmarks/results: `python benchmarks/tables.py`.
 
 A table stands between `<!-- table: NAME -->` and `<!-- end -->`; each figure comes from one file, so that no two pages can
 disagree. `--check` writes nothing and fails where a page is not what the results give.

@@ -1,4 +1,4 @@
-"""Training steps, optimizers, data loading and checkpoints: ratio of times (or bytes) PyTorch / Facula.
+"""Measure training steps, optimizers, data loading and checkpoints: ratio of times (or bytes) PyTorch / Facula.
 
     python benchmarks/training.py [--only TEXT] [--repeat 7] [--json FILE]
 
@@ -195,6 +195,7 @@ def time_step(make, threads: int, repeat: int) -> dict[str, float]:
         m.set_num_threads(threads)
         m.manual_seed(0)
         steps[m.__name__] = make(m)
+        # The first step, which takes memory and fills caches, is not measured.
         steps[m.__name__]()
     number = max(1, int(0.02 / max(seconds(steps["torch"], 1, time.perf_counter), 1e-6)))
     best = dict.fromkeys(steps, float("inf"))
@@ -214,7 +215,7 @@ def own_memory() -> int:
 
 
 class Items:
-    """Small items; every 5000th also tells the memory of the worker that made it."""
+    """Hold small items; every 5000th also reports the memory of the worker that made it."""
 
     def __init__(self, m, watched):
         self.m, self.watched = m, watched

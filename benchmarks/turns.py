@@ -1,4 +1,4 @@
-"""Workers in processes of their own, which answer JSON lines and are asked by turns: a busy machine is busy for both."""
+"""Run workers in processes of their own, which answer JSON lines and are called by turns: a busy machine is busy for both."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ class Failed(Exception):
 
 
 class Process:
-    """A worker and how to ask it. `first` is what it says when it is ready; `quiet` keeps its errors for the message."""
+    """Hold a worker and send it commands. `first` is its message when it is ready; `quiet` saves its errors for the
+    message.
+    """
 
     def __init__(self, command: list[str], limit: float, quiet: bool = False) -> None:
         self.limit = limit

@@ -1,4 +1,4 @@
-"""torchvision's compiled operators on Facula and on PyTorch, by turns; or torchaudio's functions.
+"""Measure torchvision's compiled operators, or torchaudio's functions, on Facula and on PyTorch, by turns.
 
     python benchmarks/vision.py --facula PYTHON --torch PYTHON [--package torchaudio] [--threads 1] [--only roi] [--json FILE]
 

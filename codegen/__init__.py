@@ -1,1 +1,1 @@
-"""Reads ops/*.yaml and writes the generated sources. Plain Python and PyYAML; `python -m codegen --help`."""
+"""Read ops/*.yaml and write the generated sources. It is plain Python with PyYAML; `python -m codegen --help`."""

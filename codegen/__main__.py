@@ -1,4 +1,4 @@
-"""Generates the code of all ops: `python -m codegen --ops ops --source src --out build/gen`."""
+"""Generate the code of all ops: `python -m codegen --ops ops --source src --out build/gen`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ EMITTERS = (emit_ops, emit_autograd, emit_boxed, emit_python, emit_schema_json, 
 
 
 class Writer:
-    """Writes a file only when its text changed, so that ninja rebuilds little; remembers what was written."""
+    """Write a file only when its text has changed, so that ninja rebuilds little, and record the files that were written."""
 
     def __init__(self):
         self.files: list[Path] = []
@@ -54,6 +54,7 @@ def main() -> int:
     emit_backend.emit(options.source, options.out, writer)
     emit_cuda.emit(ops, options.source, options.out, writer)
     emit_cxx.emit(ops, options.out / "compat/torch/detail", writer)
+    # What no emitter writes any more must be neither compiled nor included.
     for stale in set(options.out.rglob("*.cpp")) | set(options.out.rglob("*.h")):
         if stale not in writer.files:
             stale.unlink()

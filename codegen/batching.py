@@ -1,7 +1,7 @@
-"""What an op does inside vmap: the rule that its `batch:` states or its kind implies, as C++ text.
+"""Write the rule of an op inside vmap, which its `batch:` states or its kind implies, as C++ text.
 
-A rule is a word (see ops/README.md) or a C++ expression. An expression is written for examples, as a composite would be,
-or, where it says `batch.`, for the values behind them (src/autograd/batching.h).
+A rule is a word (see ops/README.md) or a C++ expression. An expression is written for examples, as a composite would
+be. Where it says `batch.`, it is written for the batches that hold them (src/autograd/batching.h).
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Which public names have a complete docstring: `python -m codegen.docstrings [namespace ...]` prints what is missing.
+"""List public names without a complete docstring: `python -m codegen.docstrings [namespace ...]` prints what is
+missing.
 
 A docstring is complete when its text names every parameter (of the signature that `inspect` sees, else of the first lines),
 and when it shows an example. What counts as a name:
@@ -43,7 +44,7 @@ PROPERTIES = (property, types.GetSetDescriptorType)
 
 @dataclass(frozen=True)
 class Name:
-    """A public name: its namespace, the name below `facula`, what it stands for, and the class whose method it is."""
+    """Describe a public name: its namespace, its name below `facula`, its value, and the class whose method it is."""
 
     namespace: str
     path: str

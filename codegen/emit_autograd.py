@@ -1,4 +1,5 @@
-"""The public C++ functions: for each op a row (a struct of constants and short functions), and one line for each of its forms.
+"""Emit the public C++ functions: for each op a row (a struct of constants and short functions), and one line for each
+of its forms.
 
 What a form does stands in the templates of `src/autograd/function_forms.h`, which read the row.
 """

@@ -1,4 +1,4 @@
-"""The CPU backend's list of register functions, read off the files in src/cpu: nobody keeps it by hand."""
+"""Emit the CPU backend's list of register functions, from the files in src/cpu, so that nobody maintains it by hand."""
 
 from __future__ import annotations
 

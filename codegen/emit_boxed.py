@@ -1,4 +1,5 @@
-"""The boxed table: rows for every form of every op, {id, form, function, thunk}, and what is known of an op in words.
+"""Emit the boxed table: rows {id, form, function, thunk} for every form of every op, and the facts about an op as
+words.
 
 Thunks are templates over C++ signatures (src/program/boxing.h). Rows are sorted by signature and cut into files between
 two signatures, so that no thunk is compiled twice.
@@ -21,6 +22,7 @@ def emit(ops: list[Op], out: Path, write) -> None:
     size = -(-len(rows) // FILES)
     parts: list[list[tuple[str, str]]] = [[]]
     for i, row in enumerate(rows):
+        # All rows of a signature go into one file, so that its template is compiled once.
         if len(parts[-1]) >= size and row[0] != rows[i - 1][0]:
             parts.append([])
         parts[-1].append(row)

@@ -1,4 +1,6 @@
-"""What the CUDA backend takes along: the sources of its kernels, how element-wise loops are written, and its register functions."""
+"""Emit what the CUDA backend embeds: the sources of its kernels, how element-wise loops are written, and its register
+functions.
+"""
 
 from __future__ import annotations
 

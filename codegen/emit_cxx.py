@@ -1,4 +1,4 @@
-"""The functions and methods of the `torch::` headers: calls of Facula's functions with libtorch's argument types.
+"""Emit the functions and methods of the `torch::` headers: calls of Facula's functions with libtorch's argument types.
 
 Headers only declare them, since a program that reads 3,000 bodies waits for its compiler; the bodies are compiled once, in src/cxx.
 
@@ -39,7 +39,7 @@ REQUIRED = {("clamp", "min"), ("clip", "min"), ("var", "unbiased"), ("std", "unb
 
 
 class Function(NamedTuple):
-    """`kind name(params)`, with defaults and without, and what it does."""
+    """Describe a C++ function: `kind name(params)`, with defaults and without, and its body."""
 
     kind: str
     name: str

@@ -1,4 +1,4 @@
-"""Docstrings of the generated functions; the pages of the API (docs/site) show them."""
+"""Emit docstrings of the generated functions, which the pages of the API (docs/site) show, too."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import yaml
 
 from .emit_autograd import out_names
 from .op import Argument, Op
+from .results import returned
 from .schema_words import DTYPE_SETS
 
 TYPES = {
@@ -23,7 +24,7 @@ COMMON = yaml.safe_load((Path(__file__).parent / "arguments.yaml").read_text())
 
 @dataclass(frozen=True)
 class Form:
-    """Which function of an op's a docstring is for."""
+    """Name the form of an op that a docstring describes: function, method or in-place method."""
 
     method: bool = False
     in_place: bool = False
@@ -59,6 +60,8 @@ def docstring(public: str, members: list[Op], form: Form = FUNCTION) -> str:
     arguments = {name: text for op in members for name, text in argument_texts(op, members, form).items()}
     if arguments:
         parts.append("\n    ".join(["Args:", *(f"{name}: {text}" for name, text in arguments.items())]))
+    if results := results_text(members, form):
+        parts.append(f"Returns: {results}")
     if errors := " ".join(dict.fromkeys(form.words(op, op.errors) for op in members if op.errors)):
         parts.append(f"Errors: {errors}")
     parts += dict.fromkeys(op.example for op in members if op.example)
@@ -103,6 +106,23 @@ def argument_texts(op: Op, members: list[Op], form: Form = FUNCTION) -> dict[str
     stated = [op.argument_docs, *(member.argument_docs for member in members)]
     texts = {name: next((docs[name] for docs in stated if name in docs), COMMON.get(name)) for name in names}
     return {form.words(op, name): form.words(op, text) for name, text in texts.items() if text}
+
+
+def results_text(members: list[Op], form: Form = FUNCTION) -> str:
+    """Return what is said of the results: of overloads whose results differ, each after an argument that only it has."""
+    if form.in_place:
+        return "self, which holds the result."
+    found: dict[str, Op] = {}
+    for op in members:
+        if text := form.words(op, returned(op)):
+            found.setdefault(text, op)
+    parts: list[str] = []
+    for text, op in found.items():
+        others = [other for other in members if other is not op and form.words(other, returned(other)) != text]
+        own = [a for a in form.arguments(op) if others and all(a.name != b.name for other in others for b in other.args)]
+        name = next((python_name(a) for a in own if a.default is None), "")
+        parts.append((f"with {name} " if name else "or " if parts else "") + text.removesuffix("."))
+    return "; ".join(parts) + "." * bool(parts)
 
 
 def python_default(arg: Argument) -> str | None:

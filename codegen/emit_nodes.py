@@ -1,4 +1,4 @@
-"""Nodes of public C++ functions: what is saved, the formulas of a backward pass, and who records them."""
+"""Emit nodes of public C++ functions: the saved values, the formulas of a backward pass, and the code that records them."""
 
 from __future__ import annotations
 

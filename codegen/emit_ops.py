@@ -1,4 +1,4 @@
-"""Op and loop ids, raw element-wise ops, declarations of the hand-written raw ops, and the CPU loops."""
+"""Emit op and loop ids, raw element-wise ops, declarations of the hand-written raw ops, and the CPU loops."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""METH_FASTCALL functions and methods with their argument rows, one file per topic, and the tables that hold them."""
+"""Emit METH_FASTCALL functions and methods with their argument rows, one file per topic, and the tables that hold them."""
 
 from __future__ import annotations
 

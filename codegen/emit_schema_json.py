@@ -1,4 +1,5 @@
-"""schema.json: every form of every op as data, for generators of other languages (docs/c_interface.md says what stands in it).
+"""Emit schema.json: every form of every op as data, for generators of other languages (docs/c_interface.md describes
+it).
 
 A row is what the boxed table knows of a form (src/program/boxed.h), under the name by which fc_op_find() finds it.
 """

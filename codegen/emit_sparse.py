@@ -1,4 +1,6 @@
-"""What stands in for the kernels of ops where an argument is sparse: declarations of the functions in src/sparse, and the table."""
+"""Emit what replaces the kernels of ops where an argument is sparse: declarations of the functions in src/sparse, and
+the table.
+"""
 
 from __future__ import annotations
 

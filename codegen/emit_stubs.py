@@ -1,7 +1,7 @@
-"""facula/_C/*.pyi: types of the generated functions and of Tensor, for editors and type checkers.
+"""Emit facula/_C/*.pyi: types of the generated functions and of Tensor, for editors and type checkers.
 
-`__init__.pyi` is the core, and a file for each of its modules (`MODULES`) has the functions that stand there. `facula/__init__.pyi`
-is the package, whose names are partly looked up when they are first used (`facula/_shared/names.py`).
+`__init__.pyi` is the core, and each of its modules (`MODULES`) has a file with its functions. `facula/__init__.pyi` is
+the package, some of whose names are looked up when they are first used (`facula/_shared/names.py`).
 """
 
 from __future__ import annotations

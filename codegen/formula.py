@@ -1,4 +1,4 @@
-"""Derivative text -> C++ text, and the list of values to save for it.
+"""Translate the text of a derivative to C++ text and the list of values to save for it.
 
 A formula is a C++ expression over `grad` / `grads[i]`, the arguments, `result` (or the named results) and any
 `facula::` function. Only what it names is saved. `self.sizes()` and the like become a saved description (`TensorInfo`)
@@ -39,7 +39,7 @@ def stored_type(arg: Argument) -> str:
 
 @dataclass(frozen=True)
 class Formula:
-    """One differentiable argument's derivative."""
+    """Hold the derivative with respect to one differentiable argument."""
 
     arg: Argument
     text: str

@@ -1,4 +1,4 @@
-"""An op as its entry in the schema states it, and the error of an entry that breaks the grammar."""
+"""Define Op, an op as its entry in the schema states it, and the error of an entry that breaks the grammar."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .schema_words import CPP_TYPES, ELEMENTWISE, RETURN_TYPES, SPARSE, TENSOR_T
 
 
 class SchemaError(Exception):
-    """An entry of ops/*.yaml that breaks the grammar of ops/README.md."""
+    """Report an entry of ops/*.yaml that breaks the grammar of ops/README.md."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +65,7 @@ class Op:
     reference: str | None
     doc: str
     argument_docs: dict[str, str]  # what docstrings say of arguments, where the common table says too little
+    returned: str  # what docstrings say of the results, mostly their shapes, where the kind implies less
     errors: str  # what docstrings say of errors, beyond what the kind implies
     example: str  # lines of an interpreter session, which is run as a test; or ""
     samples: object

@@ -1,9 +1,9 @@
-"""Gathers the headers of the package.
+"""Collect the headers of the package.
 
     python -m codegen.public_headers --source src --generated build/gen --public include --out build/include
 
-Copies what programs include (the folder `include`), and what that includes of the sources, whose names get `facula/` in front: so
-they cannot be mistaken for headers of a program.
+It copies the headers that programs include (the folder `include`), and the headers of the sources that those include.
+The latter get `facula/` in front of their names, so that they cannot be mistaken for headers of a program.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Reader of the op schema: `load(folder)` reads and checks every entry.
+"""Read the op schema: `load(folder)` reads and checks every entry.
 
 Errors are `SchemaError` and say file, line and key.
 """
@@ -98,7 +98,7 @@ def _entry(node, path: Path, constructor) -> Op:
 
 
 class _Builder:
-    """Checks one entry key by key."""
+    """Check one entry key by key, and build an Op from it."""
 
     def __init__(self, entry: dict, lines: dict, location: Location, topic: str):
         self.entry, self.lines, self.location, self.topic = entry, lines, location, topic
@@ -157,7 +157,7 @@ class _Builder:
             loop=self.word("loop", LOOPS, kind), roles=self.roles(kind, args), quick=tuple(entry.get("quick", ())), names=tuple(names), variants=variants, grad=self.grad(args),
             grad_together=self.grads_together(args),
             reference=entry.get("reference"), doc=" ".join(str(entry["doc"]).split()), samples=entry.get("samples"),
-            argument_docs=self.argument_docs(args), errors=" ".join(str(entry.get("errors", "")).split()), example=self.example(),
+            argument_docs=self.argument_docs(args), returned=self.returned_text(), errors=" ".join(str(entry.get("errors", "")).split()), example=self.example(),
             signature=entry["op"], autocast=autocast, batch=str(entry["batch"]) if "batch" in entry else None,
             checks=self.checks(kind, args), no_gradient=no_gradient, direct_inplace=way == "direct",
             inplace_keeps_result=way == "result",
@@ -305,6 +305,12 @@ class _Builder:
         if not isinstance(texts, dict) or not set(texts) <= set(names):
             self.fail("arguments", f"a map from some of {', '.join(names)} to sentences is expected, got {texts!r}")
         return {name: " ".join(str(text).split()) for name, text in texts.items()}
+
+    def returned_text(self) -> str:
+        text = self.entry.get("returns", "")
+        if text and not (isinstance(text, str) and text.rstrip().endswith(".")):
+            self.fail("returns", f"words that go on after 'Returns:' and end with a full stop are expected, got {text!r}")
+        return " ".join(str(text).split())
 
     def example(self) -> str:
         text = self.entry.get("example", "")

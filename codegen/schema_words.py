@@ -1,4 +1,4 @@
-"""The words of the schema: types, kinds, sets of dtypes, and the keys that an entry may have."""
+"""Define the words of the schema: types, kinds, sets of dtypes, and the keys that an entry may have."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ KEYS = {
     "op": "signature", "kind": "kind", "dtypes": "dtypes", "result": "result", "scalar": "scalar", "quick": "quick", "loop": "loop", "roles": "roles", "names": "names",
     "variants": "variants", "inplace": "direct_inplace", "out": "out_casts", "grad": "grad", "no_gradient": "no_gradient",
     "layout": "keeps_layout", "aten": "aten", "effects": "writes", "batch": "batch", "autocast": "autocast", "checks": "checks", "sparse": "sparse", "reference": "reference", "doc": "doc",
-    "arguments": "argument_docs", "errors": "errors", "example": "example", "samples": "samples",
+    "arguments": "argument_docs", "returns": "returned", "errors": "errors", "example": "example", "samples": "samples",
 }  # fmt: skip
 SPARSE = ("values", "linear", "written", "own", "inplace")  # what an op does with sparse tensors; or the name of an op that takes over
 CHECKS = ("tensor", "one_dtype", "runtime", "degree", "quotient", "any_device", "shared_places", "apart")  # what an op refuses or lets pass against its kind's rule

@@ -1,4 +1,4 @@
-"""The signature of a function of the core as `inspect` reads it: one for all overloads of its name.
+"""Write the signature of a function of the core as `inspect` reads it: one for all overloads of its name.
 
 Python reads it in the first line of the text that a function is made with, up to a line of two dashes: `add($self, other, *,
 alpha=1)`. A parameter that not every overload has gets a default; the signature takes every call that an overload takes.

@@ -1,4 +1,4 @@
-"""What this build is, as text."""
+"""Describe this build as text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Choices between ways in which modules convert and load their parameters.
+"""Choose how modules convert and load their parameters.
 
 They hold for the whole process.
 """

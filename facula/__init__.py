@@ -1,6 +1,7 @@
-"""Facula: tensors and automatic differentiation as ordinary Python, with PyTorch's names.
+"""Provide tensors and automatic differentiation as ordinary Python, with PyTorch's names.
 
-`import facula as torch` is the usual way in. Submodules that few programs need are imported when first used.
+`import facula as torch` is the usual way to use Facula. Submodules that few programs need are imported when they are
+first used.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`python -m facula program.py arguments`: runs a PyTorch program on Facula."""
+"""Run a PyTorch program on Facula: `python -m facula program.py arguments`."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""torch.functional: another place under which some functions of the top level are known."""
+"""Provide torch.functional, a second place for some functions of the top level."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Results that are not there yet, of calls between processes (`distributed.rpc`) and of programs that make their own."""
+"""Define futures, results that do not exist yet: those of calls between processes (`distributed.rpc`) and those of
+programs.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ T = TypeVar("T")
 
 
 class Future(Generic[T]):
-    """A value that is set once, by any thread, and waited for by others.
+    """Hold a value that any thread sets once, and for which others wait.
 
     Args:
         devices: the CUDA devices on which the value may lie, with their numbers. The current streams of who waits for the value
@@ -77,7 +79,11 @@ class Future(Generic[T]):
         return self._value
 
     def then(self, callback: Callable[..., Any]) -> Future[Any]:
-        """Return a future of callback(self), which is called when this one is done; its exception is passed on."""
+        """Return a future of callback(self), which is called when this one is done; its exception is passed on.
+
+        Args:
+            callback: takes this future.
+        """
         follower = Future(devices=self._devices)
 
         def run(done):
@@ -97,6 +103,9 @@ class Future(Generic[T]):
         """Call callback(self) when it is done, at once if it is, in the order in which callbacks are added.
 
         What a callback raises is logged and otherwise ignored: nobody who could handle it has called it.
+
+        Args:
+            callback: takes this future.
         """
         with self._changed:
             if not self._done:
@@ -109,6 +118,9 @@ class Future(Generic[T]):
 
         Raises:
             RuntimeError: there is a value or an exception already.
+
+        Args:
+            result: the value.
         """
         events = _record_work(self._devices, result) if self._devices else []
         self._finish(result, None, events)
@@ -119,6 +131,9 @@ class Future(Generic[T]):
         Raises:
             AssertionError: `result` is not an exception.
             RuntimeError: there is a value or an exception already.
+
+        Args:
+            result: the exception.
         """
         if not isinstance(result, Exception):
             raise AssertionError(f"Future.set_exception: expected an exception, got {type(result).__name__}")
@@ -199,6 +214,7 @@ def collect_all(futures: Sequence[Future[Any] | RpcFuture]) -> Future[Any]:
     def one_done(_):
         with lock:
             left[0] -= 1
+            # The result is set outside the lock, because it runs callbacks of the program.
             last = left[0] == 0
         if last:
             error = next((f._error for f in futures if f._error is not None), None)

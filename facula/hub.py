@@ -1,4 +1,4 @@
-"""Models from local repositories, and checkpoints from the web.
+"""Load models from local repositories, and checkpoints from the web.
 
 `load` and `list` run a repository's hubconf.py and so need `source="local"`: Facula fetches no code.
 """
@@ -182,7 +182,7 @@ def load(
 
 
 class _Progress:
-    """A line on standard error that says how much of a file has come; a tenth of a megabyte at least between its changes."""
+    """Print on standard error how much of a file has come. The line changes after a tenth of a megabyte at the earliest."""
 
     def __init__(self, name, total):
         self.name, self.total, self.bytes, self.shown = name, total, 0, -1
@@ -190,6 +190,7 @@ class _Progress:
     def update(self, count):
         self.bytes += count
         tenths = self.bytes * 10 // 2**20
+        # Writing after every chunk would slow the download down.
         if tenths != self.shown:
             self.shown = tenths
             of = f" of {self.total / 2**20:.1f}" if self.total else ""
@@ -248,6 +249,7 @@ def download_url_to_file(url: str, dst: Any, hash_prefix: str | None = None, pro
                     told.update(len(chunk))
             if told:
                 told.close()
+            # An error within the block leaves no file behind.
             if received < total:
                 raise RuntimeError(f"download_url_to_file: expected {total} bytes, got {received} of them")
             if hash_prefix and not digest.hexdigest().startswith(hash_prefix):
@@ -315,7 +317,7 @@ def _check_module_exists(name):
 
 
 class _Bar:
-    """A bar of progress without the package tqdm: one line of text, written when it is closed."""
+    """Show progress without the package tqdm: one line of text, written when the bar is closed."""
 
     def __init__(self, iterable=None, total=None, disable=False, file=None, **settings):
         del settings

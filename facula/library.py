@@ -1,4 +1,5 @@
-"""Operators that programs define: Python functions, and kernels of libraries in C++, reached as `torch.ops.<namespace>.<name>`.
+"""Register operators that programs define: Python functions, and kernels of C++ libraries, called as
+`torch.ops.<namespace>.<name>`.
 
 `_operators/custom.py` says which of its kernels a call runs; here is every way to register one.
 
@@ -96,7 +97,7 @@ def custom_op(name: str, fn: Callable[..., Any] | None = None, /, *, mutates_arg
         device_types: the kinds of devices that `fn` is the kernel for, a word or several; None for all.
         schema: its text, which nobody needs unless annotations do not tell it.
 
-    Returns the operator, whose methods `register_kernel`, `register_fake`, `register_autograd`, `register_vmap` and
+    Returns: the operator, whose methods `register_kernel`, `register_fake`, `register_autograd`, `register_vmap` and
     `register_autocast` complete it.
 
     Errors: NotImplementedError for an unknown kind of device.
@@ -164,7 +165,7 @@ def define(qualname: str | Library, schema: Any = None, *, lib: Any = None, tags
         qualname: "namespace::name"; or a Library, whose namespace it is.
         schema: the rest of the schema, such as "(Tensor x) -> Tensor"; None where nobody needs it. Beside a Library it begins
             with the name.
-        lib, tags, alias_analysis: accepted; operators are of no Library in particular, and nothing here analyses aliases.
+        lib, tags, alias_analysis: accepted; operators are of no Library in particular, and nothing here analyzes aliases.
 
     Errors: ValueError for a name without a namespace.
 
@@ -422,7 +423,7 @@ __getattr__ = _on_demand(__name__)
 
 
 class Library:
-    """A namespace of operators, which are declared and given kernels one by one.
+    """Define a namespace of operators, which are declared and given kernels one by one.
 
     Args:
         ns: its name.

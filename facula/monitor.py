@@ -1,4 +1,4 @@
-"""Events and statistics of a running program, given to whoever registered a handler.
+"""Report events and statistics of a running program to registered handlers.
 
     handle = register_event_handler(print)
     seconds = Stat("step_seconds", (Aggregation.MEAN, Aggregation.MAX), timedelta(seconds=60))
@@ -40,14 +40,14 @@ if TYPE_CHECKING:
 else:
 
     class data_value_t:
-        """The type of what an event holds, str, float, int or bool: for annotations, not to be made.
+        """Name the type of an event's values, str, float, int or bool, for annotations; it has no instances.
 
         >>> values: dict[str, torch.monitor.data_value_t] = {"loss": 0.5}
         """
 
 
 class Aggregation(enum.Enum):
-    """What a Stat makes of the values of a window: the last VALUE, MEAN, COUNT, SUM, MAX or MIN.
+    """Name what a Stat computes from the values of a window: the last VALUE, MEAN, COUNT, SUM, MAX or MIN.
 
     >>> torch.monitor.Aggregation.MEAN.name
     'MEAN'
@@ -65,7 +65,7 @@ VALUE, MEAN, COUNT, SUM, MAX, MIN = Aggregation
 
 
 class Event:
-    """Something that happened, for the handlers that are registered.
+    """Describe something that happened, for the handlers that are registered.
 
     Args:
         name: the kind of event; handlers expect the same data under the same name.
@@ -99,7 +99,7 @@ class Event:
 
 
 class EventHandlerHandle:
-    """What register_event_handler gives and unregister_event_handler takes; it has nothing of its own.
+    """Identify a handler: register_event_handler returns it and unregister_event_handler takes it. It has no methods.
 
     >>> handle = torch.monitor.register_event_handler(print)
     >>> isinstance(handle, torch.monitor.EventHandlerHandle)
@@ -168,13 +168,14 @@ def log_event(event: Any) -> None:
     if not isinstance(event, Event):
         raise TypeError(f"log_event: expected an Event, got {type(event).__name__}")
     with _lock:
+        # Handlers are called without the lock, since they may register or unregister others.
         handlers = list(_handlers.values())
     for handler in handlers:
         handler(event)
 
 
 class Stat:
-    """Statistics over windows of time; each window that saw values ends in an Event named "torch.monitor.Stat".
+    """Compute statistics over windows of time. Each window that has values ends in an Event named "torch.monitor.Stat".
 
     A window is looked at when a value is added, so it ends with the first value after it, with `max_samples` values,
     or with the Stat itself.
@@ -240,6 +241,7 @@ class Stat:
                 if len(self._values) >= self._max_samples:
                     ended.append(self._end_window())
                     self._full = True
+        # Without the lock, since a handler may add to this Stat.
         for event in ended:
             if event is not None:
                 log_event(event)
@@ -279,7 +281,7 @@ _AGGREGATE = {
 
 
 class TensorboardEventHandler:
-    """An event handler that writes the numbers of a Stat's events as scalars.
+    """Write the numbers of a Stat's events as scalars.
 
     Args:
         writer: a SummaryWriter, or something else with its `add_scalar(name, value, walltime=...)`.

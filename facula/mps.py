@@ -1,4 +1,4 @@
-"""Devices of kind "mps", which Facula does not support."""
+"""Provide the module of devices of kind "mps", which Facula does not support."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Devices of kind "mtia", which Facula does not support."""
+"""Provide the module of devices of kind "mtia", which Facula does not support."""
 
 from __future__ import annotations
 

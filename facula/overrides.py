@@ -1,8 +1,8 @@
-"""`__torch_function__`: classes and modes that take over calls on tensors.
+"""Define `__torch_function__`: classes and modes that override calls on tensors.
 
-A class takes part by defining the class method `__torch_function__(cls, func, types, args, kwargs)`. `func` is the
+A class takes part if it defines the class method `__torch_function__(cls, func, types, args, kwargs)`. `func` is the
 public function (`facula.add`) or method (`facula.Tensor.add`, `facula.Tensor.shape.__get__`) that was called. A mode
-sees every call within its `with` block.
+receives every call within its `with` block.
 
 Long because the signatures of what can be overridden are one list.
 """
@@ -330,7 +330,7 @@ def _without_top_mode():
 
 
 class TorchFunctionMode:
-    """A context manager whose __torch_function__(self, func, types, args, kwargs) sees every call on tensors within it.
+    """Pass every call on tensors within a block to `__torch_function__(self, func, types, args, kwargs)` of a subclass.
 
     Within the method the mode itself is off, so that it can call `func`. Derived classes define the method; modes nest, the
     innermost sees a call first.
@@ -370,7 +370,7 @@ class TorchFunctionMode:
 
 
 class BaseTorchFunctionMode(TorchFunctionMode):
-    """A mode that calls every function as it is, to derive others from.
+    """Call every function unchanged, as a base of other modes.
 
     >>> with torch.overrides.BaseTorchFunctionMode():
     ...     torch.ones(2) + 1
@@ -394,7 +394,7 @@ def _len_torch_function_stack():
 
 
 class DisableTorchFunction(DisableTorchFunctionSubclass):
-    """A context within which neither classes nor modes take over calls; results are plain tensors.
+    """Stop classes and modes from overriding calls in a block; results are plain tensors.
 
     >>> class Named(torch.Tensor):
     ...     pass
@@ -424,7 +424,9 @@ def redispatch_function(func: Callable[..., Any], types: Any, args: Any, kwargs:
         func, types, args, kwargs: what the __torch_function__ was given; ``kwargs`` may be None.
 
     A function of the program that asks `has_torch_function` gets the answer False once, and what it calls goes to overrides
-    again. Functions of the library run to their end, and their results are plain tensors. Errors: what ``func`` raises.
+    again. Functions of the library run to their end, and their results are plain tensors.
+
+    Errors: what ``func`` raises.
 
     >>> class Logged(torch.Tensor):
     ...     @classmethod

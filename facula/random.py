@@ -1,4 +1,4 @@
-"""The default generator of random numbers: seeds and states."""
+"""Control the default generator of random numbers: seeds and states."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from . import _C
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from facula import Generator, Tensor
 
 default_generator: Generator = _C.default_generator
@@ -32,7 +34,9 @@ def manual_seed(seed: int) -> Generator:
     Args:
         seed: an integer of 64 bits; negative ones wrap around.
 
-    Returns the CPU's generator. Errors: ValueError or RuntimeError for a seed that 64 bits do not hold.
+    Returns: the CPU's generator.
+
+    Errors: ValueError or RuntimeError for a seed that 64 bits do not hold.
 
     >>> generator = torch.manual_seed(0)
     >>> a = torch.rand(2)
@@ -66,6 +70,8 @@ def initial_seed() -> int:
 
 def get_rng_state() -> Tensor:
     """Return the state of the CPU's default generator, a uint8 tensor.
+
+    Returns: a vector of uint8, as set_rng_state takes it.
 
     >>> state = torch.get_rng_state()
     >>> a = torch.rand(2)
@@ -119,7 +125,8 @@ def thread_safe_generator() -> None:
 
 
 @contextlib.contextmanager
-def fork_rng(devices=None, enabled=True, _caller="fork_rng", _devices_kw="devices", device_type=None):
+def fork_rng(devices: Any = None, enabled: bool = True, _caller: str = "fork_rng", _devices_kw: str = "devices",
+             device_type: str | None = None):  # fmt: skip
     """Put the default generators back, at the end of the block, to what they were at its beginning.
 
     Args:

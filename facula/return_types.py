@@ -1,4 +1,4 @@
-"""The named tuples that ops with several results give: `facula.return_types.max`, ..."""
+"""Provide the named tuples that ops with several results return: `facula.return_types.max`, ..."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Saving and loading checkpoints: PyTorch's .pt files, written and read without running any of their code.
+"""Save and load checkpoints: PyTorch's .pt files, written and read without running any of their code.
 
-`load` interprets the file's pickle itself and calls nothing the file names, whatever `weights_only` says.
-Plain data (numbers, text, containers, tensors, numpy arrays, paths, dates, ...) is always restored; with
-`weights_only=False` also instances of classes the program has, see `facula/_serialization/classes.py`.
-`save` refuses what `load` could not restore, and replaces its target only once the new file is whole.
+`load` interprets the pickle of a file itself and calls nothing that the file names, whatever `weights_only` is. Plain
+data (numbers, text, containers, tensors, numpy arrays, paths, dates, ...) is always restored; with `weights_only=False`
+also instances of classes that the program has, see `facula/_serialization/classes.py`. `save` refuses objects that
+`load` could not restore, and replaces its target only once the new file is complete.
 """
 
 from __future__ import annotations
@@ -96,7 +96,9 @@ StorageType = allowed.StorageKind
 
 
 class SourceChangeWarning(Warning):
-    """Kept for programs that filter it: Facula stores no source code in checkpoints."""
+    """Warn of changed source code. Facula stores no source code in checkpoints; the class exists for programs that
+    filter the warning.
+    """
 
 
 # -- saving -------------------------------------------------------------------------------------------
@@ -293,7 +295,7 @@ def _refuse_tar(head):
 
 
 class _Opened:
-    """The bytes of a file (see `source.py`), and how to leave the caller's file object where PyTorch would."""
+    """Hold the bytes of a file (see `source.py`), and leave the caller's file object at the position where PyTorch would."""
 
     def __init__(self, data, file=None, start=0):
         self.bytes, self._file, self._start = data, file, start

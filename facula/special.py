@@ -1,4 +1,4 @@
-"""Special functions. The ops are stated in ops/special.yaml and ops/elementwise.yaml."""
+"""Provide special functions. The ops are stated in ops/special.yaml and ops/elementwise.yaml."""
 
 from __future__ import annotations
 

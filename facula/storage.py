@@ -1,4 +1,4 @@
-"""Storages: `UntypedStorage` from the core, and the typed view of one that old programs and checkpoints name.
+"""Define storages: `UntypedStorage` from the core, and the typed view of one that old programs and checkpoints name.
 
 A `TypedStorage` pairs an untyped storage with a dtype; its index counts elements. The classes
 `FloatStorage`, `LongStorage`, ... are TypedStorages of a fixed dtype. Long because two classes have all methods of PyTorch's.
@@ -44,7 +44,9 @@ STORAGE_DTYPES = {
 
 
 class _Casts:
-    """Methods of a TypedStorage that are called as what they convert to: a class of their own, where `int` is a method."""
+    """Define methods of a TypedStorage that have the names of types. They are in a class of their own because `int` is
+    a method here.
+    """
 
     if TYPE_CHECKING:
 
@@ -84,7 +86,7 @@ for _name, _dtype_name in CASTS.items():
 
 
 class TypedStorage(_Casts):
-    r"""Elements of one dtype over an untyped storage: what checkpoints and programs of old have in its place.
+    r"""View an untyped storage as elements of one dtype, as old programs and checkpoints do.
 
     Args:
         args: a size in elements, a sequence of values, or nothing.
@@ -227,7 +229,7 @@ class TypedStorage(_Casts):
     # -- contents ---------------------------------------------------------------------------------
 
     def _tensor(self):
-        dtype = getattr(self.dtype, "_levels", self.dtype)  # of a quantised one: its integers
+        dtype = getattr(self.dtype, "_levels", self.dtype)  # of a quantized one: its integers
         return _core.tensor_from_storage(self._untyped_storage, dtype, 0, (self.size(),), (1,))
 
     def __getitem__(self, index: int) -> Any:
@@ -309,6 +311,9 @@ class TypedStorage(_Casts):
         """Return the elements on `device`, a copy where they are elsewhere.
 
         `non_blocking` lets a copy between pinned memory and a GPU go on while the program continues.
+
+        Args:
+            non_blocking: whether the program goes on while a copy between pinned memory and a GPU runs.
         """
         moved = self._untyped_storage.to(device=device, non_blocking=non_blocking)
         return TypedStorage(wrap_storage=moved, dtype=self.dtype)
@@ -435,13 +440,13 @@ def _made(name, args, dtype, device):
         raise TypeError(f"{name}: a size or a sequence of values, got {type(args[0]).__name__}")
     if isinstance(args[0], str):
         raise TypeError(f"{name}: expected a sequence of numbers, got a str")
-    levels = getattr(dtype, "_levels", dtype)  # of a quantised one: its integers
+    levels = getattr(dtype, "_levels", dtype)  # of a quantized one: its integers
     values = facula.tensor(list(args[0]), dtype=levels, device=device)
     return values.untyped_storage().clone()  # of its own: no tensor keeps it from shrinking
 
 
 class _LegacyMeta(type):
-    """The class of FloatStorage and its relatives: any storage of the dtype, on the device, is an instance."""
+    """Implement isinstance for FloatStorage and its relatives: any storage of the dtype, on the device, is an instance."""
 
     def __instancecheck__(cls, value: Any) -> bool:
         if cls is _LegacyStorage or not isinstance(value, TypedStorage):
@@ -450,7 +455,7 @@ class _LegacyMeta(type):
 
 
 class _LegacyStorage(TypedStorage, metaclass=_LegacyMeta):
-    """A TypedStorage whose class says the dtype and the kind of device."""
+    """Fix the dtype and the kind of device of a TypedStorage by its class."""
 
     dtype: facula.dtype
 

@@ -1,4 +1,4 @@
-"""The version of the PyTorch API that Facula offers, comparable with strings and tuples."""
+"""Define the version of the PyTorch API that Facula provides, comparable with strings and tuples."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["TorchVersion"]
 
 
 class TorchVersion(str):
-    """A version, a str that compares by its numbers with strings, and with tuples of numbers.
+    """Represent a version: a str that compares by its numbers with strings, and with tuples of numbers.
 
     A local part (after "+") does not count; a pre-release ("2.14.0a0") comes before its release.
 

@@ -1,4 +1,4 @@
-"""Names for annotations."""
+"""Define names for annotations."""
 
 import os
 from builtins import bool as _bool  # noqa: F401

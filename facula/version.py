@@ -1,4 +1,4 @@
-"""Version facts, under PyTorch's names."""
+"""Define facts about the version under PyTorch's names."""
 
 from facula.torch_version import __version__ as __version__
 

@@ -1,4 +1,4 @@
-"""Models and numbers that PyTorch and Facula quantise alike: every case is a function of the library, `torch`.
+"""Models and numbers that PyTorch and Facula quantize alike: every case is a function of the library, `torch`.
 
 Numbers come from Python's generator, which is the same everywhere.
 """
@@ -71,7 +71,7 @@ def observer_cases():
             yield f"HistogramObserver {scales} {dtype}", observed("HistogramObserver", scales, bins=48, dtype=dtype, qscheme=scheme)
 
 
-# ---- fake quantisation
+# ---- fake quantization
 
 FAKE = """
 default_fake_quant default_weight_fake_quant default_dynamic_fake_quant default_per_channel_weight_fake_quant
@@ -99,7 +99,7 @@ def rounded_while_training(name):
 
 
 def net_class(torch):
-    """A class of small convolutional networks with all that static quantisation meets."""
+    """A class of small convolutional networks with all that static quantization meets."""
     nn, quantization, quantized = torch.nn, module_of(torch, "ao.quantization"), module_of(torch, "ao.nn.quantized")
 
     class Net(nn.Module):
@@ -132,7 +132,7 @@ def with_engine(torch, backend):
 
 
 def static(backend):
-    """A network quantised after training."""
+    """A network quantized after training."""
 
     def case(torch):
         with_engine(torch, backend)
@@ -152,7 +152,7 @@ def static(backend):
 
 
 def trained(backend, version):
-    """A network that trains with rounding, and is then quantised."""
+    """A network that trains with rounding, and is then quantized."""
 
     def case(torch):
         with_engine(torch, backend)
@@ -196,7 +196,7 @@ def linear_with_norm(torch):
 
 
 def dynamic(dtype):
-    """Recurrent and linear layers with quantised weights."""
+    """Recurrent and linear layers with quantized weights."""
 
     def case(torch):
         with_engine(torch, "x86")

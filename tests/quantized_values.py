@@ -1,4 +1,4 @@
-"""Quantised tensors of normal numbers, for tests."""
+"""Quantized tensors of normal numbers, for tests."""
 
 import numpy as np
 

@@ -323,7 +323,7 @@ def test_recurrent_networks(layer, dtype):
 
 
 @pytest.mark.parametrize("norm", [nn.BatchNorm2d(3), nn.GroupNorm(3, 3), nn.InstanceNorm2d(3, affine=True)])
-def test_normalisation_keeps_the_lower_precision(norm):
+def test_normalization_keeps_the_lower_precision(norm):
     with autocast("cpu"):
         assert norm(nn.Conv2d(3, 3, 1)(facula.randn(2, 3, 4, 4))).dtype == BF16
 

@@ -1,4 +1,4 @@
-"""Quantisation of models: observers, rounding while training, layers put in the places of others; golden values are PyTorch's."""
+"""Quantization of models: observers, rounding while training, layers put in the places of others; golden values are PyTorch's."""
 
 import copy
 import io
@@ -49,7 +49,7 @@ def near(found, wanted, tolerance=1e-6):
 
 
 def few_steps(found, wanted, step):
-    """Whether quantised results agree but for one step in a few elements."""
+    """Whether quantized results agree but for one step in a few elements."""
     differences = (facula.tensor(found) - facula.tensor(wanted)).abs()
     return differences.max() < 1.01 * step and (differences > 0.01 * step).sum() <= max(1, differences.numel() // 8)
 
@@ -72,7 +72,7 @@ def test_rounding_while_training(name):
 
 
 @pytest.mark.parametrize("name", BY_KIND["static"])
-def test_a_network_quantised_after_training(name):
+def test_a_network_quantized_after_training(name):
     step, result, before, keys, quantized_keys, kinds, steps = CASES[name](facula)
     wanted = GOLDEN[name]
     assert [keys, quantized_keys, kinds] == wanted[3:6]
@@ -90,7 +90,7 @@ def test_a_network_that_trains_with_rounding(name):
     assert few_steps(before, wanted[3], step)
 
 
-def test_a_linear_layer_that_trains_with_its_normalisation():
+def test_a_linear_layer_that_trains_with_its_normalization():
     step, result, before, gradients, floats = cases.linear_with_norm(facula)
     wanted = GOLDEN["linear_with_norm"]
     assert near(gradients, wanted[3], 1e-3) and near(floats, wanted[4], 1e-5)
@@ -218,7 +218,7 @@ def test_hooks_of_the_program_stay():
     assert seen[2:] == ["before", "after"] and isinstance(layers[0], nni.LinearReLU)
 
 
-def test_a_model_that_is_quantised_in_one_call():
+def test_a_model_that_is_quantized_in_one_call():
     calls = []
     model = small(quant.default_qconfig, nn.Linear(4, 3))
     made = quant.quantize(model, lambda m, data: calls.append(quant.default_eval_fn(m, data)), ([(facula.randn(8, 4), None)],))
@@ -258,7 +258,7 @@ def test_modules_of_one_s_own():
             made.qconfig = mod.qconfig
             return made
 
-    class Quantised(nn.Identity):
+    class Quantized(nn.Identity):
         @classmethod
         def from_observed(cls, mod):
             return cls()
@@ -270,12 +270,12 @@ def test_modules_of_one_s_own():
     prepared = quant.prepare(model, prepare_custom_config_dict={"float_to_observed_custom_module_class": {Kind: Mine}})
     assert type(prepared.module[0]) is Mine and hasattr(prepared.module[0], "activation_post_process")
     prepared(facula.ones(1, 2))
-    config = {"observed_to_quantized_custom_module_class": {Mine: Quantised}}
-    assert type(quant.convert(prepared, convert_custom_config_dict=config).module[0]) is Quantised
+    config = {"observed_to_quantized_custom_module_class": {Mine: Quantized}}
+    assert type(quant.convert(prepared, convert_custom_config_dict=config).module[0]) is Quantized
 
 
 @pytest.mark.parametrize("kind", ["LinearLeakyReLU", "LinearTanh", "ConvAdd2d", "ConvAddReLU2d", "BNReLU2d", "BNReLU3d", "ConvReLU1d"])
-def test_containers_become_one_quantised_layer(kind):
+def test_containers_become_one_quantized_layer(kind):
     cases.with_engine(facula, "onednn")
     numbers = cases.Numbers(facula, 2)
     linear, image = (nn.Linear(4, 5), (6, 4)), (nn.Conv2d(4, 4, 3, padding=1), (2, 4, 5, 5))

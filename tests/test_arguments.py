@@ -56,7 +56,7 @@ EXCEPTIONS = {
         "onnx/_export.py": "export(autograd_inlining do_constant_folding optimize)",
         "onnx/_registered.py": "unregister_custom_op_symbolic(opset_version)",
     },
-    "an argument of PyTorch's layers that quantised ones have no use for": {
+    "an argument of PyTorch's layers that quantized ones have no use for": {
         "ao/nn/quantized/dynamic/modules/rnn.py": "pack_weight_bias(dtype)",
         "ao/nn/quantized/functional.py": "hardsigmoid(inplace)",
         "ao/nn/quantized/modules/__init__.py": """

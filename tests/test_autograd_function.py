@@ -65,7 +65,7 @@ def test_missing_gradients_are_zeros():
     assert grad(q, [x, y])[0].item() == 1.0
 
 
-def test_unmaterialised_gradients_are_none():
+def test_unmaterialized_gradients_are_none():
     class Pair(Function):
         @staticmethod
         def forward(ctx, x):

@@ -114,7 +114,7 @@ def test_what_is_refused(use, kind, text):
         use()
 
 
-def test_the_best_of_a_row_or_a_column_has_colour():
+def test_the_best_of_a_row_or_a_column_has_color():
     assert [each.value for each in Colorize] == ["none", "columnwise", "rowwise"]
     times = {("small", "old"): 1e-6, ("small", "new"): 2e-6, ("large", "old"): 3e-6, ("large", "new"): 4e-6}
     results = [

@@ -216,7 +216,7 @@ def neighbors():
     return results(NEIGHBORS)
 
 
-def units_of_neighbours(drawn, size, vector):
+def units_of_neighbors(drawn, size, vector):
     """`vector` neighbors are one thread's; each four of them, or less, take a call of Philox."""
     if vector == 1:
         return fill(drawn, size=size).units()
@@ -228,7 +228,7 @@ def units_of_neighbours(drawn, size, vector):
     return single(reference.pick(philox(call + np.uint64(OFFSET // 4), taken % np.uint64(threads), SEED), i % of_call))
 
 
-def test_bernoulli_of_probabilities_draws_for_four_neighbours(neighbors):
+def test_bernoulli_of_probabilities_draws_for_four_neighbors(neighbors):
     i = np.arange(SIZE, dtype=np.uint64)
     u = single(reference.pick(philox(np.full(SIZE, OFFSET // 4), i // np.uint64(4), SEED), i % np.uint64(4)))
     np.testing.assert_array_equal(neighbors["bernoulli of"], u <= 0.25)
@@ -239,18 +239,18 @@ def test_bernoulli_of_probabilities_draws_for_four_neighbours(neighbors):
 
 @pytest.mark.parametrize("dtype", ("float32", "float64", "bfloat16"))
 @pytest.mark.parametrize("size", (SIZE, SIZE + 1, SIZE + 2, SIZE + 4))
-def test_dropout_draws_for_as_many_neighbours_as_16_bytes_hold(neighbors, dtype, size):
+def test_dropout_draws_for_as_many_neighbors_as_16_bytes_hold(neighbors, dtype, size):
     vector = {"float32": 4, "float64": 2, "bfloat16": 8}[dtype]
     while size % vector:
         vector //= 2
     kept = np.asarray(neighbors[f"dropout {size} {dtype}"])
     assert set(np.unique(kept)) == {0.0, float(rounded(np.array([1 / 0.75]), dtype)[0])}
-    np.testing.assert_array_equal(kept > 0, units_of_neighbours(neighbors, size, vector) < 0.75)
+    np.testing.assert_array_equal(kept > 0, units_of_neighbors(neighbors, size, vector) < 0.75)
     assert neighbors[f"dropout {size} {dtype} offset"] == fill(neighbors, size=size).end()
 
 
 def test_dropout_of_other_layouts(neighbors):
-    flat = units_of_neighbours(neighbors, SIZE, 4) < 0.75
+    flat = units_of_neighbors(neighbors, SIZE, 4) < 0.75
     np.testing.assert_array_equal(np.ravel(neighbors["dropout even"]) > 0, flat)  # in the order of memory
     one_by_one = fill(neighbors).units() < 0.75
     np.testing.assert_array_equal(np.asarray(neighbors["dropout shifted"]) > 0, one_by_one)  # vectors of it cannot be read
@@ -262,7 +262,7 @@ def test_dropout_of_other_layouts(neighbors):
 
 
 def test_native_dropout_and_its_derivative(neighbors):
-    kept = units_of_neighbours(neighbors, SIZE, 4) < 0.75
+    kept = units_of_neighbors(neighbors, SIZE, 4) < 0.75
     x = np.linspace(-2, 2, SIZE, dtype="float32")
     np.testing.assert_array_equal(neighbors["mask"], kept)
     np.testing.assert_allclose(neighbors["native"], x * kept / 0.75, rtol=1e-6)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from math import inf
 
 import numpy as np
@@ -305,3 +306,47 @@ class TestProducts:
         assert second(facula.tensor([2.0, 3.0, 5.0])).tolist() == [0, 5, 3]
         rows = facula.tensor([[2.0, 3.0, 5.0], [0.0, 1.0, 4.0]])
         assert vmap(lambda x: transform(product)(x).flatten())(rows).tolist() == [[15, 10, 6], [4, 0, 0]]
+
+
+@pytest.mark.parametrize("level", ["jvp", "linearize", "dual_level"])
+def test_gradients_of_tangents_add_up_without_the_graphs_of_steps_before(level):
+    ad = facula.autograd.forward_ad
+    w, total = facula.randn(64, 64, requires_grad=True), facula.zeros(64, 64)
+
+    def tangent(x, v):
+        def f(t):
+            return facula.tanh(t @ w)
+
+        if level == "jvp":
+            return facula.func.jvp(f, (x,), (v,))[1]
+        if level == "linearize":
+            return facula.func.linearize(f, x)[1](v)
+        with ad.dual_level():
+            return ad.unpack_dual(f(ad.make_dual(x, v))).tangent
+
+    def step():
+        loss = tangent(facula.randn(64, 64), facula.randn(64, 64)).square().sum()
+        total.add_(facula.autograd.grad(loss, w, retain_graph=True)[0])  # what a program adds up itself
+        loss.backward()
+
+    held = []
+    for _ in range(6):
+        step()
+        gc.collect()
+        held.append(facula.cpu.memory_allocated())
+    assert held[-1] == held[2] and not total.requires_grad
+
+
+def test_duals_are_recorded_within_levels_and_switches():
+    ad = facula.autograd.forward_ad
+    enabled = facula._C._is_fwd_grad_enabled
+    with ad._set_fwd_grad_enabled(False):
+        assert not ad._is_fwd_grad_enabled()
+        with ad.dual_level():
+            assert not enabled()
+    assert ad._is_fwd_grad_enabled()
+    with ad.dual_level():
+        assert enabled()
+        facula.func.jvp(facula.sin, (facula.ones(2),), (facula.ones(2),))
+        assert enabled()
+    assert ad._is_fwd_grad_enabled()

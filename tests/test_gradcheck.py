@@ -63,7 +63,7 @@ OUTPUTS = {
     "linalg_eig": lambda values, vectors: (values, vectors.abs()),
 }
 # Derivatives of draws by rejection, which are those of the distribution and not of the algorithm (test_distributions.py);
-# their own, which are errors (so are those of distinct elements); a factorisation whose factors have none (see
+# their own, which are errors (so are those of distinct elements); a factorization whose factors have none (see
 # test_a_missing_derivative_is_an_error_of_backward), and products of integers. Rounding whose gradient is that of no rounding (test_quantize.py).
 NEVER = {
     "_standard_gamma", "_sample_dirichlet", "_standard_gamma_grad", "_dirichlet_grad", "linalg_ldl_factor", "_fake_quantize",

@@ -28,13 +28,13 @@ WAITS = {
         nonzero where_nonzero argwhere masked_select masked_scatter bincount _unique _unique_consecutive _unique_rows
         repeat_interleave_Tensor repeat_interleave_self_Tensor nms
     """,
-    "The result is Python's": """
+    "The result is a Python object": """
         equal allclose
     """,
-    "A number decides what is computed": """
+    "A number on the device decides what is computed": """
         histc histogram narrow_Tensor linalg_matrix_exp
     """,
-    "LAPACK reports failure in a number, which is an exception, and must not be given wrong row numbers": """
+    "LAPACK reports failure as a number, which becomes an exception, and it must not receive wrong row numbers": """
         linalg_cholesky cholesky linalg_inv linalg_lu_factor linalg_solve _lu_solve linalg_ldl_factor linalg_ldl_solve _linalg_svd
         linalg_svd linalg_svdvals svd _linalg_eigh linalg_eigh linalg_eigvalsh linalg_eig _linalg_eigvals linalg_eigvals
         _linalg_pinv linalg_pinv_tensor linalg_pinv_float linalg_pinv_rcond pinverse linalg_cond

@@ -1,4 +1,4 @@
-"""Factorisations against their definitions, gradients against finite differences, errors with the batch index."""
+"""Factorizations against their definitions, gradients against finite differences, errors with the batch index."""
 
 import numpy as np
 import pytest

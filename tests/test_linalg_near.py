@@ -1,4 +1,4 @@
-"""Factorisations that are our own where matrices stay in the near caches: sizes around vectors and panels, hard matrices."""
+"""Factorizations that are our own where matrices stay in the near caches: sizes around vectors and panels, hard matrices."""
 
 import numpy as np
 import pytest

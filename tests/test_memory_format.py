@@ -104,7 +104,7 @@ def test_strides_say_which_order_is_meant_where_several_describe_a_tensor():
 
 @pytest.mark.parametrize("dtype", ["uint8", "int16", "float32", "float64", "complex128"])
 @pytest.mark.parametrize("sizes", [(2, 3, 5, 7), (1, 3, 1, 40), (3, 3, 33, 31), (2, 4, 6, 3), (70, 3, 30, 31)])
-def test_images_in_colour_become_channels_last(dtype, sizes):
+def test_images_in_color_become_channels_last(dtype, sizes):
     values = np.arange(np.prod(sizes)).reshape(sizes).astype(dtype)
     image = facula.from_numpy(values)
     for given, expected in ((image, values), (image[:, :, 1:, ::2], values[:, :, 1:, ::2]), (image.flip(1), values[:, ::-1])):

@@ -66,7 +66,7 @@ def test_batch_norm_statistics():
 @pytest.mark.parametrize(
     "layer, axes", [(nn.LayerNorm(4), -1), (nn.InstanceNorm1d(3), -1), (nn.GroupNorm(1, 3), (1, 2))]
 )
-def test_normalisations(layer, axes):
+def test_normalizations(layer, axes):
     x = tensor((2, 3, 4))
     values = array(x)
     mean, var = values.mean(axes, keepdims=True), values.var(axes, keepdims=True)

@@ -20,7 +20,7 @@ def tensor(shape, seed=0):
     return facula.from_numpy(np.random.default_rng(seed).standard_normal(shape).astype(np.float32))
 
 
-# -- initialisers --------------------------------------------------------------------------------------------
+# -- initializers --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ def tensor(shape, seed=0):
         (lambda t: nn.init.uniform_(t, -0.6, 0.6), 0.6 / np.sqrt(3), 0.6),
     ],
 )
-def test_spread_of_random_initialisers(fill, std, bound):
+def test_spread_of_random_initializers(fill, std, bound):
     facula.manual_seed(0)
     values = array(fill(facula.empty(400, 300)))
     assert abs(values.mean()) < 0.02 * std + 0.001 and abs(values.std() / std - 1) < 0.02
@@ -52,7 +52,7 @@ def test_truncated_normal(low, high):
     assert abs(values.mean() - (grid * density).sum() / density.sum()) < 0.02
 
 
-def test_structured_initialisers():
+def test_structured_initializers():
     np.testing.assert_array_equal(array(nn.init.eye_(facula.empty(3, 4))), np.eye(3, 4))
     q = array(nn.init.orthogonal_(facula.empty(3, 2, 2), gain=2.0)).reshape(3, 4)
     np.testing.assert_allclose(q @ q.T, 4 * np.eye(3), atol=1e-5)
@@ -63,7 +63,7 @@ def test_structured_initialisers():
     assert ((sparse == 0).sum(0) == 4).all()
 
 
-def test_initialiser_errors():
+def test_initializer_errors():
     with pytest.raises(ValueError, match="eye_.*got 1"):
         nn.init.eye_(facula.empty(3))
     with pytest.raises(ValueError, match="got 'swish'"):

@@ -51,7 +51,7 @@ def test_text(data, dtype, text):
     assert repr(tensor) == text and str(tensor) == text
 
 
-def test_long_tensors_are_summarised():
+def test_long_tensors_are_summarized():
     assert repr(torch.arange(1001)) == "tensor([   0,    1,    2,  ...,  998,  999, 1000])"
     text = repr(torch.zeros(1001, 7))
     assert text.count("...") == 7 and text.startswith("tensor([[0., 0., 0.,  ..., 0., 0., 0.],\n        [0.,")

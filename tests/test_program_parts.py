@@ -143,7 +143,7 @@ def test_indices_of_an_op():
     assert torch.ops.aten.index(x, [None, columns]).tolist() == [[2, 2], [5, 5]]
 
 
-# ---- quantised
+# ---- quantized
 
 
 def test_observers_by_their_names():
@@ -174,7 +174,7 @@ def test_dynamic_layers_with_a_scale_for_each_row(home):
     np.testing.assert_allclose(made(x).detach().numpy(), model(x).detach().numpy(), rtol=0.02, atol=0.02)
 
 
-def test_quantised_tensors_of_levels():
+def test_quantized_tensors_of_levels():
     levels = torch.tensor([0, 10, 255], dtype=torch.uint8)
     made = torch._make_per_tensor_quantized_tensor(levels, 0.5, 10)
     assert made.dtype is torch.quint8 and made.dequantize().tolist() == [-5, 0, 122.5] and torch.equal(made.int_repr(), levels)

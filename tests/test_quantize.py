@@ -1,4 +1,4 @@
-"""Quantised tensors: their levels, the functions that take them, their files, and bad input."""
+"""Quantized tensors: their levels, the functions that take them, their files, and bad input."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def test_elements_are_written_as_values():
 def test_what_has_no_rule_says_so(name):
     q = quantized(3, 3)
     args = (q, q) if name in ("add", "mul", "matmul") else (q,)
-    with pytest.raises(NotImplementedError, match=f"{name}: not supported for quantised tensors.*quint8"):
+    with pytest.raises(NotImplementedError, match=f"{name}: not supported for quantized tensors.*quint8"):
         getattr(torch, name)(*args)
 
 
@@ -249,7 +249,7 @@ BAD = {
     "axis": (
         lambda: torch.quantize_per_channel(values(2), torch.ones(2), torch.zeros(2).long(), 1, torch.qint8), IndexError, "got 1"
     ),
-    "plain": (lambda: values(2).q_scale(), NotImplementedError, "q_scale: expected a quantised tensor, got torch.float32"),
+    "plain": (lambda: values(2).q_scale(), NotImplementedError, "q_scale: expected a quantized tensor, got torch.float32"),
     "function": (lambda: torch.int_repr(values(2)), NotImplementedError, "int_repr: .*got torch.float32"),
     "channels": (lambda: per_channel(2, 2).q_scale(), RuntimeError, "q_scale: .*per_channel_affine"),
     "tensor": (lambda: quantized(2).q_per_channel_axis(), RuntimeError, "q_per_channel_axis: .*per_tensor_affine"),
@@ -305,7 +305,7 @@ def test_files_whose_levels_do_not_fit_are_refused(params):
     from facula.storage import TypedStorage
 
     storage = TypedStorage(wrap_storage=torch.zeros(3, dtype=torch.uint8).untyped_storage(), dtype=torch.quint8)
-    with pytest.raises(RuntimeError, match="load: a quantised tensor"):
+    with pytest.raises(RuntimeError, match="load: a quantized tensor"):
         _utils._rebuild_qtensor(storage, 0, (3,), (1,), params, False, None)
     with pytest.raises(RuntimeError, match="load"):
         _utils._rebuild_qtensor(storage, 0, (30,), (1,), (torch.per_tensor_affine, 0.1, 0), False, None)

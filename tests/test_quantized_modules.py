@@ -1,4 +1,4 @@
-"""Modules on quantised tensors, and those with quantised weights: their results, their files, their float forms."""
+"""Modules on quantized tensors, and those with quantized weights: their results, their files, their float forms."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_modules_are_saved_with_their_levels(make):
     assert list(make().state_dict()) == list(module.state_dict())
 
 
-def test_a_quantised_instance_norm_keeps_momentum_and_affine():
+def test_a_quantized_instance_norm_keeps_momentum_and_affine():
     layer = torch.nn.InstanceNorm1d(2, momentum=0.25, affine=True)
     layer.activation_post_process = torch.ao.quantization.default_observer()
     layer.activation_post_process(layer(values(1, 2, 3)))
@@ -104,7 +104,7 @@ def test_a_quantised_instance_norm_keeps_momentum_and_affine():
 
 
 @pytest.mark.parametrize("dims", [2, 3])
-def test_the_step_of_quantised_pooling_is_the_window_by_default(dims):
+def test_the_step_of_quantized_pooling_is_the_window_by_default(dims):
     x = quantized(1, 2, *[4] * dims)
     pool = getattr(nnq.functional, f"avg_pool{dims}d")
     assert pool(x, 2).dequantize().equal(pool(x, 2, stride=2).dequantize())

@@ -1,4 +1,4 @@
-"""Products of quantised tensors, of levels and of numbers that are rounded first, against sums in NumPy."""
+"""Products of quantized tensors, of levels and of numbers that are rounded first, against sums in NumPy."""
 
 from __future__ import annotations
 

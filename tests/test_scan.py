@@ -166,7 +166,7 @@ def test_differences_and_integrals():
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int64", "int32", "complex64", "bfloat16"])
 @pytest.mark.parametrize("shape", [(16, 16), (3, 70), (2, 5, 9), (4, 3, 65)], ids=str)
-def test_running_sums_of_neighbours_side_by_side(shape, dtype):
+def test_running_sums_of_neighbors_side_by_side(shape, dtype):
     x = facula.randint(-2, 3, shape).to(getattr(facula, dtype))
     a = x.to(facula.complex128 if x.is_complex() else facula.float64).numpy()
     for dim in range(x.dim()):

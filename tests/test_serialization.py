@@ -491,7 +491,7 @@ def test_a_location_that_is_no_device_is_an_error_of_load(location):
     ],
 )
 @pytest.mark.parametrize("weights_only", [True, False])
-def test_what_is_no_checkpoint_is_recognised(data, what, weights_only, tmp_path):
+def test_what_is_no_checkpoint_is_recognized(data, what, weights_only, tmp_path):
     (tmp_path / "model.pt").write_bytes(data)
     for source, options in ((io.BytesIO(data), {}), (tmp_path / "model.pt", {}), (tmp_path / "model.pt", {"mmap": True})):
         with pytest.raises(pickle.UnpicklingError, match=f"^load: expected a checkpoint, got {what}"):

@@ -55,8 +55,8 @@ def test_nms_at_the_edges():
     assert vision.nms(box, scores, 1.0).tolist() == [1, 0, 2]
     assert vision.nms(facula.empty(0, 4), facula.empty(0), 0.5).shape == (0,)
     assert len(vision.nms(facula.full((3, 4), math.nan), scores, 0.5)) == 3
-    quantised = vision.qnms((box * 2).to(facula.int32), (scores * 10).to(facula.int32), 0.49)
-    assert quantised.tolist() == [1]
+    quantized = vision.qnms((box * 2).to(facula.int32), (scores * 10).to(facula.int32), 0.49)
+    assert quantized.tolist() == [1]
 
 
 def read_linearly(plane, y, x):
@@ -251,7 +251,7 @@ def test_autocast_gives_the_dtype_of_the_images_back():
     assert out.dtype == facula.bfloat16 and facula.equal(out, expected.bfloat16())
 
 
-def test_quantised_images():
+def test_quantized_images():
     images, corners = rng.integers(0, 255, (1, 2, 6, 6)), np.sort(rng.integers(0, 60, (4, 4)))
     rois = np.concatenate([np.zeros((4, 1), int), corners], 1)
     out = vision.qroi_align(facula.from_numpy(images).byte(), facula.from_numpy(rois).byte(), 0.1, 5, 0.1, 0, 1.0, 2, 2, 2, True)

@@ -1,4 +1,4 @@
-"""Whole programs as users have them, Facula against PyTorch: a unit of work of each, by turns.
+"""Measure whole programs as users have them, Facula against PyTorch: a unit of work of each, by turns.
 
     python benchmarks/applications [--threads 2] [--level v3] [--only TEXT] [--rounds 7] [--json FILE]
     python benchmarks/applications --busy          with one foreign busy thread for each core beside it

@@ -1,5 +1,6 @@
-"""The table of applications. Each is a function that builds the program and returns its step, a call that does one unit of work
-and returns a number by which the two libraries are compared."""
+"""Define the table of applications. Each is a function that builds the program and returns its step, a call that does
+one unit of work and returns a number by which the two libraries are compared.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Transformers as the package Transformers has them: generating, encoding, listening, training."""
+"""Run transformers of the package Transformers: generating, encoding, listening, training."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pictures: encoded, denoised, sorted by a network that a loader of two workers feeds."""
+"""Process pictures: encode, denoise, and classify them with a network that a loader of two workers feeds."""
 
 from __future__ import annotations
 

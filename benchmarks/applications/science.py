@@ -1,4 +1,4 @@
-"""Science: Gaussian processes, equations as losses, graphs, simulated control."""
+"""Run programs of science: Gaussian processes, equations as losses, graphs, simulated control."""
 
 from __future__ import annotations
 

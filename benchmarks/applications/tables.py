@@ -1,4 +1,4 @@
-"""Tables and series: forecasts and recommendations."""
+"""Process tables and series: forecasts and recommendations."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def lstm_forecasts() -> Step:
 
 
 class Recommender(torch.nn.Module):
-    """DLRM: embedded categories and embedded numbers meet in products of pairs."""
+    """Predict clicks as DLRM does: embedded categories and embedded numbers meet in products of pairs."""
 
     def __init__(self) -> None:
         super().__init__()

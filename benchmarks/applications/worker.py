@@ -1,9 +1,10 @@
-"""One application in a process of its own: reads what to do as JSON lines, answers each with a JSON line.
+"""Run one application in a process of its own: read commands as JSON lines, and answer each with a JSON line.
 
     python worker.py KIND NAME THREADS              under PyTorch
     python -m facula worker.py KIND NAME THREADS    the same file under Facula
 
-The files of applications import `torch` and nothing of Facula's: what is measured is a program that runs unchanged.
+The files of applications import `torch` and nothing of Facula's, because what is measured is a program that runs
+unchanged.
 """
 
 from __future__ import annotations

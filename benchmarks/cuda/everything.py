@@ -1,4 +1,5 @@
-"""The first ten minutes on a machine with a GPU: one command that measures all, beside what is predicted.
+"""Measure everything in the first ten minutes on a machine with a GPU, with one command, and print it beside the
+predictions.
 
     python benchmarks/cuda/everything.py                    # 560 s at most; writes benchmarks/results/cuda_<device>/
     FACULA_CUDA=emulated python benchmarks/cuda/everything.py --tiny --out FOLDER    # a test of this program, not of speed
@@ -50,7 +51,7 @@ COUNTERS = ("ncu", "--metrics", METRICS, "--launch-count", "60", "--csv", sys.ex
 
 @dataclass(frozen=True)
 class Step:
-    """Run a part for a library, or a command whose output is kept."""
+    """Run a part for a library, or a command whose output is saved."""
 
     name: str
     limit: int  # seconds
@@ -183,7 +184,7 @@ def device_of(library: str) -> dict | None:
 
 
 class Results:
-    """The files of a run."""
+    """Hold the files of a run."""
 
     def __init__(self, folder: Path, device: dict, peer: dict | None, gpu: str | None) -> None:
         self.folder, self.gpu = folder, gpu

@@ -1,4 +1,4 @@
-"""What has to be looked at once on a machine with a GPU, beside speed: parts of everything.py.
+"""Check what has to be checked once on a machine with a GPU, besides speed: parts of everything.py.
 
 `numerics` (the same inputs and seeds in both libraries), `trace` (the memory that a fixed sequence of tensors takes), `costs`
 (launches, events, the allocator, copies, the first kernel of a process), `convolution` and `recurrent` layers, and how the CPU

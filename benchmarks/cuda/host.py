@@ -1,4 +1,5 @@
-"""What an op on CUDA costs the host before the device begins, measured on a driver that does nothing; needs no GPU.
+"""Measure what an op on CUDA costs the host before the device begins, with a driver that does nothing, so that no GPU
+is needed.
 
     python benchmarks/cuda/host.py [--only TEXT] [--json FILE]
 

@@ -1,4 +1,4 @@
-"""The parts of everything.py that measure speed: (the library, whether sizes are tiny) -> {name: figures}.
+"""Define the parts of everything.py that measure speed: (the library, whether sizes are tiny) -> {name: figures}.
 
 A row is printed as soon as it is there, so that a part that ends early leaves those that it has.
 """
@@ -17,7 +17,7 @@ DTYPES = ("float32", "bfloat16")
 
 
 class Rows(dict):
-    """Figures by name, each printed when it comes."""
+    """Hold figures by name, and print each when it comes."""
 
     def __setitem__(self, name, figures) -> None:
         super().__setitem__(name, figures)
@@ -25,7 +25,7 @@ class Rows(dict):
 
 
 class Library:
-    """facula or torch as the models know it: what comes from NumPy goes to the device, in one floating dtype."""
+    """Adapt facula or torch for the models: tensors from NumPy go to the device, in one floating dtype."""
 
     def __init__(self, m, dtype) -> None:
         self._m, self._dtype = m, dtype
@@ -39,7 +39,7 @@ class Library:
 
 
 class Clock:
-    """Milliseconds of a call, by the device's clock; the least of several turns of some calls."""
+    """Measure the milliseconds of a call by the device's clock: the least of several turns of some calls."""
 
     def __init__(self, m, tiny: bool) -> None:
         self.m, self.seconds, self.turns = m, 0.001 if tiny else 0.05, 2 if tiny else 7

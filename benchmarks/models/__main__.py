@@ -1,4 +1,4 @@
-"""Whole models, Facula against PyTorch: times, memory, page faults and processor time of a training step.
+"""Measure whole models, Facula against PyTorch: times, memory, page faults and processor time of a training step.
 
     python benchmarks/models [--threads 2] [--level v3] [--only TEXT] [--inference] [--busy] [--compile] [--json FILE]
     python benchmarks/models --framework facula     one library alone, a JSON line for each model

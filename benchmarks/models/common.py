@@ -1,8 +1,9 @@
-"""What the models share: data and weights that are the same in both libraries, and the products that a model asks for.
+"""Define what the models share: data and weights that are the same in both libraries, and the products that a model
+computes.
 
-A model file has NAME, ITEMS and UNIT (what one step works through), `network(m)`, `training(m, model)`, which returns a
-function that does one step and returns the loss, and maybe `inference(m, model)`, which returns a function that answers once.
-`m` is the library, facula or torch: nothing here or there knows which.
+A model file has NAME, ITEMS and UNIT (the items of one step), `network(m)`, `training(m, model)`, which returns a
+function that does one step and returns the loss, and maybe `inference(m, model)`, which returns a function that answers
+once. `m` is the library, facula or torch: no code here or there depends on which.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ def network(m):
     nn, F = m.nn, m.nn.functional
 
     class Norm(nn.LayerNorm):
-        """Over the channels of (N, C, H, W)."""
+        """Normalize over the channels of (N, C, H, W)."""
 
         def forward(self, x):
             x = x.permute(0, 2, 3, 1)

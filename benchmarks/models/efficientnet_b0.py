@@ -1,4 +1,6 @@
-"""EfficientNet-B0 (Tan and Le 2019): inverted residuals whose channels are weighted by what the whole image says of them."""
+"""EfficientNet-B0 (Tan and Le 2019): inverted residuals whose channels are weighted by numbers computed from the whole
+image.
+"""
 
 from common import classify, inverted_residuals
 

@@ -14,7 +14,9 @@ def network(m):
     nn, F = m.nn, m.nn.functional
 
     class Attention(nn.Module):
-        """Additive: how well a query and a key agree is v . tanh(Wq + Uk + b) with |v| learned apart (normalized)."""
+        """Attend additively: the score of a query and a key is v . tanh(Wq + Uk + b) with |v| learned separately
+        (normalized).
+        """
 
         def __init__(self):
             super().__init__()

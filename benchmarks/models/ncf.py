@@ -10,7 +10,7 @@ def network(m):
     nn = m.nn
 
     class NeuralCollaborativeFiltering(nn.Module):
-        """A product of factors and a multi-layer perceptron, joined by one linear layer."""
+        """Join a product of factors and a multi-layer perceptron by one linear layer."""
 
         def __init__(self):
             super().__init__()

@@ -1,4 +1,4 @@
-"""Policy gradient on a pole that a cart balances: the environment in Python, a small network asked once per step.
+"""Policy gradient on a pole that a cart balances: the environment in Python, a small network called once per step.
 
 An episode runs for 300 steps, whatever falls over, so that every step of the benchmark does the same work.
 """
@@ -11,7 +11,7 @@ NAME, ITEMS, UNIT = "REINFORCE, 300 steps", LENGTH, "environment steps"
 
 
 class Pole:
-    """Cart and pole after Barto, Sutton and Anderson (1983), by Euler's method."""
+    """Simulate cart and pole after Barto, Sutton and Anderson (1983), by Euler's method."""
 
     GRAVITY, POLE, CART, HALF, FORCE, TICK = 9.8, 0.1, 1.0, 0.5, 10.0, 0.02
 

@@ -11,7 +11,7 @@ def network(m):
     nn = m.nn
 
     class Bottleneck(nn.Module):
-        """1x1, 3x3, 1x1, each with a batch norm, added to what came in."""
+        """Convolve by 1x1, 3x3 and 1x1, each with a batch norm, and add the input."""
 
         def __init__(self, inputs, width, stride):
             super().__init__()

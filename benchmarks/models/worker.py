@@ -1,8 +1,9 @@
-"""One model in one library in a process of its own: reads what to do as JSON lines, answers each with a JSON line.
+"""Run one model in one library in a process of its own: read commands as JSON lines, and answer each with a JSON line.
 
     python benchmarks/models/worker.py facula|torch|compiled MODEL THREADS
 
-`__main__.py` holds two of them open and asks them by turns, so that memory, page faults and processor time are each library's.
+`__main__.py` holds two workers open and calls them by turns, so that memory, page faults and processor time are each
+library's.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Short training runs by other people's packages in two processes; each prints numbers to compare with PyTorch's.
+"""Run short training programs of other packages in two processes; each prints numbers to compare with PyTorch's.
 
     python -m facula benchmarks/others/two_processes.py lightning       # also fabric, dask, which start the processes
     python -m facula -m torch.distributed.run --nproc-per-node 2 benchmarks/others/two_processes.py accelerate

@@ -1,4 +1,4 @@
-"""Runs the rows of docs/programs.md: programs by others, unmodified, under Facula and under PyTorch, by turns.
+"""Run the rows of docs/programs.md: programs by others, unmodified, under Facula and under PyTorch, by turns.
 
     python benchmarks/programs --environment DIR --setup          an environment with the packages, by name, without PyTorch
     python benchmarks/programs --environment DIR --sources DIR --pytorch PYTHON [--only TEXT] [--json FILE]

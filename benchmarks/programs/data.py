@@ -1,4 +1,4 @@
-"""Makes the small data that programs read. Each function writes to the path that it is given."""
+"""Make the small data that programs read. Each function writes to the path that it receives."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What drivers share: weights and inputs made with NumPy, and lines `name = numbers` of what came out."""
+"""Define what drivers share: weights and inputs made with NumPy, and lines `name = numbers` with results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs a program under PyTorch with further packages behind the interpreter's own: `start.py FOLDER [-m] PROGRAM ARGUMENTS`."""
+"""Run a program under PyTorch with further packages behind the interpreter's own: `start.py FOLDER [-m] PROGRAM ARGUMENTS`."""
 
 import runpy
 import sys

@@ -1,4 +1,5 @@
-"""Table 1 of the PyTorch paper (Paszke et al. 2019), drawn again on the CPU: what six networks train on in a second.
+"""Reproduce table 1 of the PyTorch paper (Paszke et al. 2019) on the CPU: how many items six networks train on in a
+second.
 
     python benchmarks/table1 --prepare              makes a virtual environment for each framework; needs the network
     python benchmarks/table1 --json FILE            measures and prints the table
@@ -52,7 +53,7 @@ THREAD_VARIABLES = (
 
 
 class Process:
-    """One network in one framework; stopped while it is not asked."""
+    """Run one network in one framework; the process is stopped while it has no command."""
 
     def __init__(self, framework: str, python: Path, name: str, threads: int) -> None:
         ours = framework in ("facula", "torch")

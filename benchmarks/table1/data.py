@@ -1,4 +1,4 @@
-"""The data of benchmarks/models as NumPy arrays."""
+"""Provide the data of benchmarks/models as NumPy arrays."""
 
 import numpy
 from ncf import FILMS, USERS

@@ -1,4 +1,4 @@
-"""A virtual environment for each framework, made where there is none."""
+"""Make a virtual environment for each framework, where there is none."""
 
 from __future__ import annotations
 

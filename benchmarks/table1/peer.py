@@ -1,4 +1,5 @@
-"""One model in one framework that is neither Facula nor PyTorch: a worker that answers as benchmarks/models/worker.py does.
+"""Run one model in one framework that is neither Facula nor PyTorch: a worker that answers as
+benchmarks/models/worker.py does.
 
     python benchmarks/table1/peer.py jax|tensorflow|paddle|mxnet MODEL THREADS
 

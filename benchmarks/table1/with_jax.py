@@ -1,4 +1,6 @@
-"""JAX with Flax and Optax. Flax has no stock networks, so all are written here; channels last, the whole step under jit."""
+"""Train with JAX, Flax and Optax. Flax has no stock networks, so all are written here; channels last, the whole step
+under jit.
+"""
 
 import functools
 

@@ -1,4 +1,6 @@
-"""MXNet with Gluon: the networks of its model zoo, hybridized, which is a graph of the forward and the backward pass."""
+"""Train with MXNet and Gluon: the networks of its model zoo, hybridized, which is a graph of the forward and the
+backward pass.
+"""
 
 import mxnet as mx
 from data import images, ratings

@@ -1,4 +1,4 @@
-"""PaddlePaddle: the networks of paddle.vision.models, run eagerly."""
+"""Train with PaddlePaddle: the networks of paddle.vision.models, run eagerly."""
 
 import paddle
 from data import images, ratings

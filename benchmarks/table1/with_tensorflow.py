@@ -1,4 +1,6 @@
-"""TensorFlow with Keras: the networks of keras.applications, which has no AlexNet; train_on_batch, which compiles the step."""
+"""Train with TensorFlow and Keras: the networks of keras.applications, which has no AlexNet; train_on_batch, which
+compiles the step.
+"""
 
 import keras
 import tensorflow as tf

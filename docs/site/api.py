@@ -183,12 +183,21 @@ class Site:
         shown = blocks.parse(text, link)
         place = next((at + 1 for at, block in enumerate(shown) if block[0] == "formula"), min(1, len(shown)))
         shown = [*shown[:place], *more, *shown[place:]]
-        texts = {word: blocks.parse(text, link) for word, text in COMMON.items()}
+        texts = {word: blocks.parse(text, link) for word, text in COMMON.items()} | self.of_methods(name, link)
         shown = parameters.described(signatures, shown, link, self.stubs.get(name.path, {}), texts)
         return ["object", {
             "kind": kind, "name": public(name.path), "signatures": [s.data() for s in signatures] or [None],
             "blocks": shown, "property": name.is_property,
         }]  # fmt: skip
+
+    def of_methods(self, name: docstrings.Name, link: blocks.Link) -> dict[str, list]:
+        """Return what the class of a method, or a base, says of arguments that its methods share."""
+        found: dict[str, list] = {}
+        for base in reversed(name.owner.__mro__ if name.owner else ()):
+            for block in blocks.parse(inspect.cleandoc(vars(base).get("__doc__") or ""), link):
+                if block[:2] == ["fields", parameters.OF_METHODS]:
+                    found |= {word: parameters.capital(body) for row in block[2] for word in parameters.names_of(row) for body in row[1:]}
+        return found
 
     def page(self, name: docstrings.Name) -> dict:
         module = name.path.rpartition(".")[0]

@@ -15,6 +15,8 @@ from pathlib import Path
 Link = Callable[[str], "str | None"]
 
 ARGUMENTS = ("Args", "Arguments", "Keyword arguments")
+#: A section of a class: what arguments mean wherever its methods have them.
+OF_METHODS = "Arguments of methods"
 #: Sections that come behind the parameters.
 LATER = ("Returns", "Yields", "Shape", "Shapes", "Errors", "Raises", "Example", "Examples")
 NAMED = r"(?:torch\.|facula\.)?[A-Z]\w*(?:Error|Exception|Interrupt|StopIteration|Warning)\b"
@@ -150,7 +152,7 @@ def described(
     kept: list[list] = []
     place = None
     for block in found:
-        if block[0] == "fields" and block[1].startswith(ARGUMENTS):
+        if block[0] == "fields" and block[1].startswith(ARGUMENTS) and block[1] != OF_METHODS:
             place = len(kept) if place is None else place
             rows += block[2]
         elif block[0] == "fields" and block[1] == "Attributes":  # those of a dataclass are its parameters

@@ -1,4 +1,4 @@
-"""Ops by name, and operators that programs register.
+"""Find ops by name, and register the operators that programs define.
 
 namespaces   `torch.ops`: operators by namespace, with their overloads
 aten_parts   operators of `torch.ops.aten` that no public function is

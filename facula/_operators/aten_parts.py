@@ -1,4 +1,4 @@
-"""Operators of `torch.ops.aten` that PyTorch's functions are made of, and that no public function is."""
+"""Define operators of `torch.ops.aten` that are parts of PyTorch's functions and have no public function of their own."""
 
 from __future__ import annotations
 
@@ -141,10 +141,10 @@ def _linalg_slogdet(A):
 
 
 def _linalg_check_errors(info, api_name, *, is_matrix):
-    """Raise LinAlgError where a factorisation failed."""
+    """Raise LinAlgError where a factorization failed."""
     if info.any():
         where = "" if is_matrix else f"(Batch element {int(info.ravel().nonzero()[0])}): "
-        raise facula.linalg.LinAlgError(f"{api_name}: {where}the factorisation has failed, got info {info.tolist()}")
+        raise facula.linalg.LinAlgError(f"{api_name}: {where}the factorization has failed, got info {info.tolist()}")
 
 
 def log_sigmoid_forward(self):

@@ -1,4 +1,4 @@
-"""Operators that programs define: what a call of one runs.
+"""Implement operators that programs define: the choice of the kernel that a call runs.
 
 A kernel may be registered before, after or without its schema. A call runs, in this order:
 
@@ -48,7 +48,7 @@ _level = _Level()
 
 
 class AutoDispatchBelowAutograd:
-    """Within it, operators run the kernels below those registered under "Autograd"."""
+    """Run the kernels below those registered under "Autograd" when an operator is called in a block."""
 
     def __enter__(self) -> Self:
         _level.below_autograd += 1
@@ -59,7 +59,7 @@ class AutoDispatchBelowAutograd:
 
 
 class ExcludeDispatchKeyGuard:
-    """Within it, what the keys stand for is left out: `torch._C._ExcludeDispatchKeyGuard`.
+    """Leave out in a block what the given dispatch keys stand for: `torch._C._ExcludeDispatchKeyGuard`.
 
     Args:
         keys: a `DispatchKeySet` of keys of autocast, whose regions are left, and of autograd, below which operators run.
@@ -89,7 +89,7 @@ _run_over_processes: Any = None  # calls an op by them; distributed/tensor/_regi
 
 
 class CustomOpDef:
-    """An operator made by `custom_op`; calling it runs its kernel.
+    """Call the kernel of an operator that `custom_op` made, and register more kernels for it.
 
     Args:
         name: "namespace::name".

@@ -1,4 +1,5 @@
-"""`torch.ops`: operators by namespace. `aten` holds Facula's own ops, the others what programs register.
+"""Define `torch.ops`, the operators by namespace. `aten` has Facula's own ops, and the other namespaces have what
+programs register.
 
 An operator of `aten` is the public function (or Tensor method) of its name. Its overloads, such as `add.Tensor`, are
 names for the same function.
@@ -57,7 +58,7 @@ def _in_order(key):
 
 
 class OpOverload:
-    """One overload of an operator, for example `ops.aten.add.Tensor`; calling it runs the operator."""
+    """Call one overload of an operator, such as `ops.aten.add.Tensor`."""
 
     ops: Operators
 
@@ -145,7 +146,7 @@ class OpOverload:
 
 
 class OpOverloadPacket:
-    """An operator with its overloads as attributes.
+    """Call an operator by its name; the overloads are its attributes.
 
     Args:
         namespace, name: its qualified name.
@@ -196,14 +197,15 @@ class OpOverloadPacket:
 
 
 class HigherOrderOperator(OpOverloadPacket):
-    """An operator that takes functions, such as `ops.higher_order.cond`, or one that a subclass defines by rules.
+    """Call an operator that takes functions, such as `ops.higher_order.cond`, or one for which a subclass defines
+    rules.
 
     Args:
         name: its name.
         function: what runs when it is called; None for the rule of `py_impl` that suits the first tensor's device.
 
-    Rules for autograd on that device come first, then those below, then composite ones. Rules for transforms are kept but not
-    asked: transforms differentiate and batch what the others do.
+    Rules for autograd on that device come first, then those below, then composite ones. Rules for transforms are stored and
+    never called: transforms differentiate and batch what the others do.
     """
 
     def __init__(self, name, function=None):
@@ -256,7 +258,7 @@ _OPERATORS = frozenset(f"__{i}{name}__" for name in ("and", "or", "xor", "lshift
 
 
 class OpNamespace(types.ModuleType):
-    """The operators of one library."""
+    """Find the operators of one library as attributes."""
 
     def __init__(self, name):
         super().__init__(f"torch.ops.{name}")
@@ -315,7 +317,7 @@ def _refuse(full_name, *args, **kwargs):
 
 
 class Operators(types.ModuleType):
-    """The object `torch.ops`."""
+    """Find namespaces of operators as attributes: `torch.ops`."""
 
     def __init__(self):
         super().__init__("torch.ops")
@@ -355,7 +357,7 @@ class Operators(types.ModuleType):
 
 
 class Classes(Operators):
-    """The object `torch.classes`: classes that compiled extensions register, so none."""
+    """Stand for `torch.classes`, the classes that compiled extensions register. There are none."""
 
     def __init__(self):
         super().__init__()

@@ -1,4 +1,4 @@
-"""Kernels of operators that libraries in C++ bring (`TORCH_LIBRARY`), as `facula.library` calls them.
+"""Call the kernels of operators that C++ libraries register with `TORCH_LIBRARY`; `facula.library` uses them.
 
 One object stands for all kernels of an operator: which of them is for the arguments' device is decided in C++
 (src/program/custom.h). Arguments are bound by the schema.
@@ -28,7 +28,7 @@ def asked_for(overload):
 
 
 class Kernels:
-    """The kernels of C++ of an operator; of several overloads the first whose arguments fit."""
+    """Call the C++ kernels of an operator: of several overloads, the first one that accepts the arguments."""
 
     def __init__(self, names, below):
         self._names, self._below = names, below

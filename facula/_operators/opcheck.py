@@ -1,4 +1,4 @@
-"""Whether operators keep to what they were registered with, and their kernels by themselves."""
+"""Test whether operators do what they were registered with: schema, gradients, fake kernel, and equal results of two runs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TESTS = ("test_schema", "test_autograd_registration", "test_faketensor", "test_a
 
 
 class OpCheckError(Exception):
-    """An operator does what its registration does not say."""
+    """Report an operator that does what its registration does not say."""
 
 
 def _tensors(tree):
@@ -138,7 +138,7 @@ def check(op, args, kwargs, test_utils, raise_exception, atol, rtol):
 
 
 class Kernel:
-    """The kernel that an operator has for a key."""
+    """Call the kernel that an operator has for a dispatch key."""
 
     def __init__(self, op: Any, dispatch_key: str) -> None:
         kernels = getattr(op, "_kernels", {})

@@ -1,4 +1,4 @@
-"""Names of functions that work element by element, for classes that run them on the memory that they stand for."""
+"""List the functions that work element by element, for subclasses that run them directly on the tensor that they hold."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Schemas of operators by the annotations of functions."""
+"""Infer the schemas of operators from the annotations of Python functions."""
 
 from __future__ import annotations
 

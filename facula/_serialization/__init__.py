@@ -1,4 +1,4 @@
-"""Private parts of `facula.serialization`, one file per concept.
+"""Implement the private parts of `facula.serialization`, with one file for each concept.
 
 zip_writer, zip_reader   the container: aligned, stored records; a strict reader
 pickle_writer            objects to pickle opcodes, refusing what a load could not restore

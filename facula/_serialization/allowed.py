@@ -1,7 +1,7 @@
-"""What a checkpoint may name: torch's own names, plain data, and whatever the user registered.
+"""Define the names that a checkpoint may use: torch's own names, plain data, and classes that the program registered.
 
-A `Scope` answers the pickle reader's four questions: what does this name mean, may it be called, may an
-object of this class be made, may this object be given a state. Everything not in a table is refused.
+A `Scope` answers four questions of the pickle reader: what a name means, whether it may be called, whether an object of
+a class may be made, and whether an object may be given a state. Every name that is in no table is refused.
 """
 
 import contextlib
@@ -70,7 +70,7 @@ _NEVER_BUILTINS = frozenset(
 
 
 class Forbidden(UnpicklingError):
-    """The stream names something that a safe load does not restore; `.name` is what."""
+    """Report a name in the stream that a safe load does not restore. `.name` is that name."""
 
     def __init__(self, name):
         super().__init__(f"load: {name} is not restored")
@@ -80,7 +80,7 @@ class Forbidden(UnpicklingError):
 # -- what the user registers --------------------------------------------------------------------------
 
 class _Registry:
-    """name -> registrations, newest last. Each `with` block takes away its own, whatever other threads add."""
+    """Map names to registrations, the newest last. Each `with` block removes its own, whatever other threads add meanwhile."""
 
     def __init__(self):
         self._lock = threading.Lock()
@@ -90,6 +90,7 @@ class _Registry:
         with self._lock:
             for name, item in named:
                 entries = [entry for entry in self._items.get(name, ()) if owner or entry[1]]
+                # A new list instead of append(): get() reads without the lock.
                 self._items[name] = [*entries, (item, owner)]
 
     def remove(self, owner):
@@ -172,7 +173,7 @@ def _canonical(name):
 
 
 class StorageKind:
-    """What a storage class name in a stream stands for.
+    """Represent what the name of a storage class in a stream stands for: a dtype and the size of its elements.
 
     Args:
         name: the class's, for example "FloatStorage".
@@ -182,7 +183,7 @@ class StorageKind:
     4
     """
 
-    def __init__(self, name, dtype):
+    def __init__(self, name: str, dtype: facula.dtype | None):
         self.name, self.dtype = name, dtype
         self.itemsize = dtype.itemsize if dtype is not None else 1
 
@@ -248,7 +249,7 @@ def _torch_calls():
 
 
 class _Tables:
-    """Both tables, made at the first load: dtypes and classes exist only once facula is imported."""
+    """Build both tables at the first load, because dtypes and classes exist only once facula is imported."""
 
     values = None
     calls = None
@@ -261,7 +262,7 @@ class _Tables:
 
 
 class Callable:
-    """A name that may be called during a load and has no object of its own to stand for it."""
+    """Represent a name that may be called during a load and has no object of its own."""
 
     def __init__(self, name):
         self.name = name
@@ -274,7 +275,7 @@ class Callable:
 
 
 class Scope:
-    """The names of one load (or, on the other side, of one save).
+    """Decide about every name of one load or one save.
 
     Args:
         whole_objects: also restore instances of classes, as `classes.py` allows (weights_only=False).
@@ -329,6 +330,7 @@ class Scope:
 
     def _callable(self, obj, builder):
         self._calls[id(obj)] = builder
+        # The key is the identity, which must not be given to another object.
         self._kept.append(obj)
         return obj
 
@@ -416,7 +418,7 @@ class Scope:
 
 
 class Survey(Scope):
-    """A scope for a first look at a stream: everything is checked, but no tensor is made."""
+    """Decide about the names in a first pass over a stream, which checks everything but makes no tensor."""
 
     def call(self, function, args):
         makes_tensor = isinstance(function, Callable) and function.name.startswith(

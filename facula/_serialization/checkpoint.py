@@ -1,4 +1,4 @@
-"""The zip checkpoint: data.pkl describes the object, data/0, data/1, ... hold its storages."""
+"""Read and write the zip checkpoint: data.pkl describes the object, and data/0, data/1, ... hold the bytes of its storages."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _FORMAT_VERSION = b"1"
 
 
 class CheckpointWriter:
-    """Writes one object as a checkpoint into a binary file object."""
+    """Write one object as a checkpoint to a binary file object."""
 
     def __init__(self, file, name, scope, checksums=True, skip_data=False):
         self._zip = ZipWriter(file, name, checksums=checksums)
@@ -100,7 +100,7 @@ def _identity(pickled):
 
 
 class Checkpoint:
-    """An opened zip checkpoint.
+    """Read the object and the records of an open zip checkpoint.
 
     Args:
         records: the `ZipReader`.

@@ -1,4 +1,4 @@
-"""Which Python classes a checkpoint may name when whole objects are asked for (weights_only=False).
+"""Find the Python classes that a checkpoint may name when whole objects are requested (weights_only=False).
 
 PyTorch hands such a file to pickle, which calls whatever the file says. Facula never does. What it does
 instead: an object is made by `object.__new__` and gets its attributes back; its class must be one that
@@ -53,6 +53,8 @@ def find(module, qualname):
 
 def is_restorable(cls):
     """Return whether instances of `cls` may be made without calling it."""
+    # Classes written in Python are heap types. An instance of a built-in class without its constructor may crash the
+    # interpreter.
     return bool(cls.__flags__ & _HEAP_TYPE) and (not hasattr(cls, "__del__") or is_registered_container(cls))
 
 
@@ -82,6 +84,7 @@ def new(cls, args):
             # of the base type itself: converting something else could call its methods
             plain = len(args) == 1 and type(args[0]) is base and base not in (list, dict)
             return base.__new__(cls, *args) if plain or not args else None
+    # A tensor without its constructor has no memory.
     if issubclass(cls, facula.Tensor) or args:
         return None
     return object.__new__(cls)
@@ -95,6 +98,7 @@ def enum_member(cls, value):
         return next((m for m in cls if type(m.value) is type(value) and m.value == value), None)
 
 
+# Py_TPFLAGS_HEAPTYPE of CPython.
 _HEAP_TYPE = 1 << 9
 _OWN_CLASSES = ("facula.nn.", "facula.optim.", "facula.distributions.", "facula.utils.data.", "facula.distributed.checkpoint.")
 _OWN_STATES = ("torch.optim", "torch.distributed.checkpoint.metadata")

@@ -1,10 +1,10 @@
-"""What a load raises for a stream that is malformed, or that asks for what a load does not do."""
+"""Raise the error of a stream that is malformed or that requires what a load does not do."""
 
 import pickle
 
 
 class UnpicklingError(pickle.UnpicklingError):
-    """A checkpoint's pickle is malformed, or asks for something a safe load does not do."""
+    """Report a checkpoint whose pickle is malformed or requires something that a safe load does not do."""
 
 
 def need(condition, what):

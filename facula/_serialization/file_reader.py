@@ -1,4 +1,4 @@
-"""The records of a checkpoint, one by one, as PyTorch's class of that name gives them."""
+"""Read the records of a checkpoint one by one, with the methods of PyTorch's class of that name."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["PyTorchFileReader"]
 
 
 class PyTorchFileReader:
-    """The files in the zip archive that `save` writes. Nothing in them is run or unpickled.
+    """Read the files in the zip archive that `save` writes. The class neither executes nor unpickles their contents.
 
     Args:
         file: a path, or a file open for reading in binary mode.
@@ -59,7 +59,11 @@ class PyTorchFileReader:
     __del__ = _close
 
     def has_record(self, name: str) -> bool:
-        """Return whether there is a record of that `name`."""
+        """Return whether there is a record of that `name`.
+
+        Args:
+            name: the name of the record, without the folder of the archive.
+        """
         return name in self._records
 
     def get_all_records(self) -> list[Any]:
@@ -76,6 +80,9 @@ class PyTorchFileReader:
     def get_record(self, name: str) -> bytes:
         """Return the bytes of the record `name`; RuntimeError where there is none, or where it is damaged.
 
+        Args:
+            name: the name of the record, without the folder of the archive.
+
         >>> import io
         >>> file = io.BytesIO()
         >>> torch.save(torch.ones(2), file)
@@ -86,6 +93,9 @@ class PyTorchFileReader:
 
     def get_record_offset(self, name: str) -> Any:
         """Return at which byte of the file the payload of the record `name` begins, for example to map it.
+
+        Args:
+            name: the name of the record, without the folder of the archive.
 
         >>> import io
         >>> file = io.BytesIO()

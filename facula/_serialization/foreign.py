@@ -1,4 +1,4 @@
-"""What a file is that is not a checkpoint: a page in the place of a download, a pointer in the place of a file."""
+"""Describe a file that is not a checkpoint, such as a web page or a Git LFS pointer that was saved in its place."""
 
 from .errors import UnpicklingError
 from .texts import shown

@@ -1,6 +1,6 @@
-"""Standard-library values that are plain data: restoring one runs no code of the checkpoint.
+"""Restore values of the standard library that are plain data. This runs no code of the checkpoint.
 
-`CALLS` maps a qualified name to the function that stands in for calling it during a load. Each checks
+`CALLS` maps a qualified name to the function that a load calls in its place. Each checks
 its arguments, since they come from the stream. Nothing here imports what a program does not have.
 """
 

@@ -1,4 +1,4 @@
-"""The stream format that came before the zip container.
+"""Read the stream format that PyTorch wrote before the zip container.
 
 Four pickles (a magic number, the version, the writer's type sizes, the object), then a pickled list of
 storage keys and, for each key, its element count as a little-endian int64 and its bytes.
@@ -18,6 +18,7 @@ from .texts import shown
 MAGIC_NUMBER = 0x1950A86A20F9469CFC6C
 PROTOCOL_VERSION = 1001
 _COUNT = struct.Struct("<q")
+# The pickle of most objects is smaller, so that one read is enough.
 _FIRST_WINDOW = 1 << 20
 
 
@@ -64,8 +65,10 @@ def read(source, scope, restore, encoding="utf-8"):
 
 
 class _LegacyReader:
-    """Storages follow the object that uses them, so its pickle is read twice: first for what storages
-    it names (a `Survey`, which makes no tensors), then, over the filled storages, for the object itself."""
+    """Read one object of a legacy stream. Its storages follow the object that uses them, so the pickle is read twice:
+    first for the names of its storages (with a `Survey`, which makes no tensors), then, with the filled storages, for
+    the object itself.
+    """
 
     def __init__(self, source, scope, restore, encoding):
         self._source = source
@@ -103,6 +106,7 @@ class _LegacyReader:
         try:
             _, pickled = self._unpickle(start, survey, self._note)
         except allowed.Forbidden as error:
+            # Bounded to 64 MiB: this only collects names for an error message.
             rest = self._source.read(start, min(len(self._source) - start, 1 << 26))
             names = refusals.forbidden_names(rest, self._scope) or [error.name]
             raise UnpicklingError(refusals.explain_refusal(names)) from None
@@ -187,6 +191,7 @@ def _fields(identity):
         not isinstance(kind, allowed.StorageKind)
         or not text
         or type(count) is not int
+        # A bound that leaves room for the size of an element in 64 bits.
         or not 0 <= count < 1 << 58
     ):
         raise UnpicklingError(f"load: malformed storage id {shown(identity)}")

@@ -1,4 +1,4 @@
-"""Which device a storage was on ("cpu", "cuda:0", "meta"), and putting one there again."""
+"""Name the device of a storage ("cpu", "cuda:0", "meta") and move a storage to a named device."""
 
 from __future__ import annotations
 
@@ -30,8 +30,9 @@ def register_package(priority: int, tagger: Callable[..., Any], deserializer: Ca
 
 
 def location_tag(storage: Any) -> str:
-    """Return where `storage` lives, as text, in the words of a checkpoint. Errors: RuntimeError for a kind of device nobody
-    registered.
+    """Return where `storage` lives, as text, in the words of a checkpoint.
+
+    Errors: RuntimeError for a kind of device nobody registered.
 
     >>> torch.serialization.location_tag(torch.ones(2).untyped_storage())
     'cpu'

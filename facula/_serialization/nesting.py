@@ -1,8 +1,8 @@
-"""How deep values of one load are nested in each other without a dict, list or set between them.
+"""Bound how deeply the values of one load are nested in each other without a dict, list or set between them.
 
-The interpreter hashes, compares, prints and frees nested tuples (and NumPy frees nested arrays of objects) by
-recursion in C, without looking at how much stack is left. So depth is bounded where such values are built, and no
-later step has to know.
+The interpreter hashes, compares, prints and frees nested tuples by recursion in C, and NumPy frees nested arrays of
+objects in the same way; neither looks at how much stack is left. The depth is therefore bounded where such values are
+made, so that no later step can exhaust the stack.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
+# Far below the recursion of C code that an 8 MiB stack allows, and above what programs save.
 _DEPTH = 200
 #: Most parts of most tuples; dicts and lists hold tuples, but keep what recurses apart.
 _HOLD_NO_TUPLE = frozenset({int, str, float, bool, type(None), bytes, dict, list})
 
 
 class Nesting:
-    """Remembers how deep each tuple, and each array of objects, that holds others is."""
+    """Record the depth of every tuple, and of every array of objects, that holds others."""
 
     def __init__(self):
         self._known = {}  # id -> (depth, the object: kept, so that the id stays its own)
@@ -40,6 +41,7 @@ class Nesting:
     def _depth(self, parts):
         depth, known = 0, self._known
         for part in parts:
+            # By the exact type, because a subclass may hold a tuple.
             if type(part) in _HOLD_NO_TUPLE:
                 continue
             inner = known.get(id(part))

@@ -1,8 +1,8 @@
-"""NumPy's dtypes, scalars and arrays, restored from checked fields.
+"""Restore dtypes, scalars and arrays of NumPy from checked fields.
 
 NumPy trusts the states that it is given: flags of the wrong kind make it free memory it never had. So a state from
-a file is only compared with what NumPy itself says of a dtype that was made from its name, and only states made
-here are handed on. Records and subarrays are not restored.
+a file is only compared with what NumPy itself says of a dtype that was made from its name, and only states made here are
+passed to it. Records and subarrays are not restored.
 """
 
 from .errors import UnpicklingError, need
@@ -14,6 +14,7 @@ _FIXED = frozenset(f"{kind}{size}" for kind, sizes in _SIZES.items() for size in
 _SIZED = "SUV"
 _ORDERS = "<>|="
 _UNITS = ("Y", "M", "W", "D", "h", "m", "s", "ms", "us", "ns", "ps", "fs", "as", "generic")
+# Sizes from a file are bounded before anything is computed with them, so that no product overflows.
 _MAX_ITEM = 1 << 30
 _MAX_DIMENSIONS = 32
 _MAX_ELEMENTS = 1 << 48
@@ -131,7 +132,7 @@ def build_array(array, state, nesting):
 
 
 def from_buffer(data, kind, shape, order):
-    """Return an array over bytes that travelled beside it (protocol 5)."""
+    """Return an array over bytes that traveled beside it (protocol 5)."""
     need(
         type(data) in (bytes, bytearray) and type(order) is str and order in ("C", "F"),
         "a numpy array's buffer is malformed",

@@ -1,4 +1,4 @@
-"""An interpreter for the data part of pickle, protocols 2 to 5.
+"""Interpret the part of the pickle language that describes data, in protocols 2 to 5.
 
 It builds dicts, lists, tuples, numbers and strings itself. Every name that the stream mentions goes
 to a `Scope` (see allowed.py), and so does every request to call, create or fill an object: this
@@ -32,11 +32,11 @@ _MALFORMED = (
 
 
 class TruncatedPickle(UnpicklingError):
-    """The buffer ends before the pickle does."""
+    """Report a buffer that ends before its pickle does."""
 
 
 class PickleReader:
-    """Reads one object from `buffer` at `start`.
+    """Read one object from `buffer` at `start`.
 
     Args:
         buffer: any bytes-like object; may hold more than the pickle.

@@ -1,7 +1,7 @@
-"""Writes pickle opcodes for what a checkpoint holds, under PyTorch's names.
+"""Write the contents of a checkpoint as pickle opcodes, under PyTorch's names.
 
-Every name is checked against the same `Scope` a load uses: what could not be restored is refused now,
-with the place of the offending object, instead of at a load months later.
+Every name is checked against the same `Scope` that a load uses. An object that could not be restored is therefore
+refused when it is saved, with its place in the structure, and not at a load months later.
 """
 
 import enum
@@ -23,18 +23,18 @@ _PY2 = {"builtins": "__builtin__", "copyreg": "copy_reg"}  # names of protocol 2
 
 
 class PicklingError(pickle.PicklingError):
-    """An object in a checkpoint could not be restored by a load."""
+    """Report an object that a load could not restore, and where it is in the structure that is saved."""
 
 
 class GlobalName:
-    """Written as a mere name: the module and name of a class or function."""
+    """Represent a class or function that is written by its module and name only."""
 
     def __init__(self, module, name):
         self.module, self.name = module, name
 
 
 class PickleWriter:
-    """Turns one object into a pickle.
+    """Convert one object to a pickle.
 
     Args:
         scope: an `allowed.Scope` that says what a load restores.

@@ -1,4 +1,4 @@
-"""The functions that checkpoints and pickles name to rebuild tensors.
+"""Define the functions that checkpoints and pickles call by name to rebuild tensors.
 
 Each takes exactly what a pickle stream holds and checks all of it, since the stream may have been
 written by anybody: types, signs, products, and that the tensor stays inside its storage.
@@ -98,6 +98,7 @@ def _rebuild_meta_tensor_no_storage(dtype, size, stride, requires_grad):
     """Return a tensor on the meta device: shape without data."""
     if not isinstance(dtype, facula.dtype) or not isinstance(size, tuple) or not isinstance(stride, tuple):
         raise RuntimeError("load: a meta tensor needs a dtype and two tuples, got something else")
+    # There is no storage to exceed, so the check is only one for numbers that overflow.
     _core.check_extent(1 << 62, dtype, 0, size, stride)
     return _requiring_grad(facula.empty_strided(size, stride, dtype=dtype, device="meta"), requires_grad)
 
@@ -118,12 +119,12 @@ def _rebuild_sparse_tensor(layout, data):
 
 
 def _rebuild_device_tensor_from_numpy(data, dtype, device, requires_grad):
-    """Return a tensor whose values travelled as a numpy array."""
+    """Return a tensor whose values traveled as a numpy array."""
     return _moved(facula.from_numpy(data), dtype, device, requires_grad)
 
 
 def _rebuild_device_tensor_from_cpu_tensor(data, dtype, device, requires_grad):
-    """Return a tensor whose values travelled as a CPU tensor."""
+    """Return a tensor whose values traveled as a CPU tensor."""
     if type(data) is not facula.Tensor:
         raise RuntimeError(f"load: a device tensor is made from {shown(data)}, not from a tensor")
     return _moved(data, dtype, device, requires_grad)
@@ -291,20 +292,20 @@ def _get_device_index(device, optional=False, allow_cpu=False):
 
 
 def _rebuild_qtensor(storage, storage_offset, size, stride, quantizer_params, requires_grad, backward_hooks):
-    """Return a quantised tensor; `quantizer_params` is its scheme, its scales and zero points, and the axis of channels."""
+    """Return a quantized tensor; `quantizer_params` is its scheme, its scales and zero points, and the axis of channels."""
     from facula._tensor.quantized.schemes import LIMITS, scheme_from_file
     from facula._tensor.quantized.tensor import wrap
 
     dtype = getattr(storage, "dtype", None)
     if dtype not in LIMITS:
-        raise RuntimeError(f"load: a quantised tensor has a storage of {shown(dtype)}")
+        raise RuntimeError(f"load: a quantized tensor has a storage of {shown(dtype)}")
     _refuse_hooks(backward_hooks, "tensor")
     levels = _checked(_untyped(storage), dtype._levels, storage_offset, size, stride)
     return wrap(levels, scheme_from_file(dtype, levels, quantizer_params))
 
 
 class KeyErrorMessage(str):
-    """Text whose repr is itself, so that a KeyError shows it with its line breaks."""
+    """Represent a text that is its own repr, so that a KeyError prints it with its line breaks."""
 
     __slots__ = ()
 
@@ -313,7 +314,7 @@ class KeyErrorMessage(str):
 
 
 class ExceptionWrapper:
-    """An exception on its way from another process or thread: its class, and its traceback as text.
+    """Carry an exception from another process or thread: its class, and its traceback as text.
 
     Args:
         exc_info: as of `sys.exc_info()`; by default the exception being handled.

@@ -1,4 +1,4 @@
-"""What a refused checkpoint names, and how an error says so."""
+"""Explain why a checkpoint was refused: the names in it that a load does not restore."""
 
 import sys
 from collections import OrderedDict

@@ -1,4 +1,4 @@
-"""What a program sets for all saves and loads: checksums, byte order, maps of files, and which classes a load may use."""
+"""Hold the process-wide settings of saves and loads: checksums, byte order, memory maps, and classes that a load may use."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MAP_PRIVATE = getattr(mmap, "MAP_PRIVATE", None)
 
 
 class LoadEndianness(enum.Enum):
-    """Byte order assumed for checkpoints that do not record theirs: NATIVE (this machine's), LITTLE or BIG.
+    """Name the byte order assumed for checkpoints that record none: NATIVE (that of this machine), LITTLE or BIG.
 
     >>> torch.serialization.LoadEndianness.LITTLE.name
     'LITTLE'
@@ -30,7 +30,7 @@ class LoadEndianness(enum.Enum):
 
 
 class _Settings:
-    """Process-wide defaults."""
+    """Hold the defaults of the process."""
 
     compute_crc32 = True
     endianness = None
@@ -39,7 +39,7 @@ class _Settings:
 
 
 class _Modes(threading.local):
-    """What a with block changes, in its own thread."""
+    """Hold what a with block changes for its own thread."""
 
     skip_data = False
 
@@ -104,7 +104,7 @@ def get_default_mmap_options() -> Any:
 
 
 class set_default_mmap_options:
-    """Sets how load(mmap=True) maps files, for good or as a context manager.
+    """Set how load(mmap=True) maps files, permanently or as a context manager.
 
     Args:
         flags: `mmap.MAP_PRIVATE` keeps changes to tensors in this process, `mmap.MAP_SHARED` writes them to the file.
@@ -130,7 +130,7 @@ class set_default_mmap_options:
 
 
 class skip_data:
-    """Inside this context save only reserves room for tensor data, and load leaves tensors uninitialized.
+    """Skip the data of tensors in a block: save only reserves room for it, and load leaves tensors uninitialized.
 
     Args:
         materialize_fake_tensors: accepted for compatibility; fake tensors are refused by save in any case.

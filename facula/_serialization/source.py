@@ -1,9 +1,9 @@
-"""Where the bytes of a checkpoint come from.
+"""Read the bytes of a checkpoint from memory or from a file.
 
-A file may change while it is read, so nothing is looked at in place: what is checked and what is used is one
-copy, read once, and a file that turns out shorter than it was is an error. Only `map` shows the file itself,
-for storages whose bytes mean nothing to a load. It is for callers who asked for it: once a mapped file is cut,
-touching what is gone ends the process (SIGBUS), whoever maps it.
+A file may change while it is read. What is checked must therefore be the same bytes as what is used: they are read once
+into a copy, and a file that turns out shorter than it was is an error. Only `map` exposes the file itself, for storages
+whose bytes a load does not interpret, and only where the caller requested it: if a mapped file is truncated later,
+touching the missing part ends the process with SIGBUS.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MAP_ALIGNMENT = 16
 
 
 class MemorySource:
-    """Bytes that nobody else changes."""
+    """Read from bytes in memory that nobody else changes."""
 
     def __init__(self, data: Any) -> None:
         self._view = memoryview(data).cast("B")
@@ -45,7 +45,7 @@ class MemorySource:
 
 
 class FileSource:
-    """A regular file from where it stands, read piece by piece.
+    """Read piece by piece from a regular file, beginning at its present position.
 
     Args:
         file: open for reading in binary mode, with seek and readinto.
@@ -72,6 +72,7 @@ class FileSource:
         target, done = memoryview(target).cast("B"), 0
         self._file.seek(self._start + start)
         while done < len(target):
+            # readinto may fill less than requested.
             step = self._file.readinto(target[done:])
             if not step:
                 raise _shortened()
@@ -80,6 +81,7 @@ class FileSource:
     def map(self, start: float, count: int) -> memoryview[int]:
         """Return the `count` bytes from `start` as a view of the file, not copied."""
         if self._map is None:
+            # ACCESS_COPY: a write to a tensor changes a private page and not the file.
             access = mmap.ACCESS_WRITE if self._shared else mmap.ACCESS_COPY
             self._map = memoryview(mmap.mmap(self._file.fileno(), 0, access=access))
         begin = self._start + start

@@ -1,4 +1,4 @@
-"""Every call that serialization makes into the core, and nothing else.
+"""Make every call from serialization into the core; no other file of this folder makes one.
 
 Needed from the core:
   facula.UntypedStorage(nbytes)       uninitialized CPU storage; .nbytes(), .device, ._cdata (identity, int)

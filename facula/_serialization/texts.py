@@ -1,10 +1,10 @@
-"""How error texts show values of a stream: short, in bounded time, and without running any class's code."""
+"""Format values of a stream for error messages: short, in bounded time, and without running code of any class."""
 
 import reprlib
 
 
 class _Shown(reprlib.Repr):
-    """Only builtin values are written out; of anything else the class is named."""
+    """Write the repr of builtin values only; of any other object it writes the name of the class."""
 
     def __init__(self):
         super().__init__()

@@ -1,4 +1,4 @@
-"""Untyped storages of the bytes of files and buffers."""
+"""Make untyped storages from the bytes of files and buffers."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Reads the zip container of a checkpoint, believing nothing it has not checked.
+"""Read the zip container of a checkpoint, and trust nothing in it before it is checked.
 
-Entries must not repeat, overlap or reach outside the file, and what the directory says must agree with the
-local header. The bytes come from a `source`: what is checked is a copy, and is what is used.
+Entries must not repeat, overlap or reach outside the file, and the directory must agree with the local headers. The
+bytes come from a `source`, so the bytes that are checked are the same copy as the bytes that are used.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ _ENCRYPTED_FLAG = 0x1
 
 
 class Entry:
-    """One record: payload at [start, start + packed) of the file, `nbytes` long once unpacked."""
+    """Describe one record: its payload lies at [start, start + packed) of the file and has `nbytes` bytes once it is
+    unpacked.
+    """
 
     __slots__ = ("name", "start", "packed", "nbytes", "crc", "method")
     name: str
@@ -44,7 +46,7 @@ def looks_like_zip(head):
 
 
 class ZipReader:
-    """The records of a checkpoint, by their names below its single top folder.
+    """Read the records of a checkpoint by their names below its single top folder.
 
     Args:
         source: the whole file, see `source.py`.
@@ -122,6 +124,7 @@ class ZipReader:
             raise _damaged(f"its directory holds {size - at} bytes that belong to no record")
         spans.append((start, len(self._source)))
         spans.sort()
+        # Overlapping records are the usual way to make a small file unpack to a huge size.
         for (_, stop), (begin, _) in zip(spans, spans[1:]):
             if stop > begin:
                 raise _damaged("two records overlap")
@@ -145,6 +148,7 @@ class ZipReader:
         whole = len(self._source)
         tail_start = max(0, whole - _MAX_COMMENT - END.size - LOCATOR64.size)
         tail = bytes(self._source.read(tail_start, whole - tail_start))
+        # From the end: a comment, which comes last, may contain this mark as well, and is refused below.
         at = tail.rfind(b"PK\5\6")
         if at < 0 or len(tail) - at < END.size:
             raise _damaged("it has no end-of-directory record (a truncated file?)")

@@ -1,4 +1,4 @@
-"""The records of a zip container, as its reader and its writer lay them out."""
+"""Define the binary records of a zip container for its reader and its writer."""
 
 import struct
 

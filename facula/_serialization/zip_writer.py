@@ -1,7 +1,8 @@
-"""Writes the zip container of a checkpoint: stored records, each payload 64-byte aligned.
+"""Write the zip container of a checkpoint: records are stored without compression, and each payload is aligned to 64
+bytes.
 
-Sizes and checksums are known before a record is written, so local headers are complete and
-no data descriptor follows a payload. ZIP64 fields appear only where 32 bits do not suffice.
+The size and checksum of a record are known before it is written. Local headers are therefore complete, and no data
+descriptor follows a payload. ZIP64 fields appear only where 32 bits do not suffice.
 """
 
 import struct
@@ -16,7 +17,7 @@ _PADDING_ID = b"FB"  # the id PyTorch uses for the padding that aligns a payload
 
 
 class ZipWriter:
-    """Appends records to `file` (binary, writable; need not be seekable)."""
+    """Append records to `file`, which must be binary and writable and need not be seekable."""
 
     def __init__(self, file, root, alignment=ALIGNMENT, checksums=True):
         self._file = file
@@ -36,6 +37,7 @@ class ZipWriter:
     def reserve(self, name, nbytes):
         """Add `root/name` with room for `nbytes` bytes that somebody else fills in later."""
         self._header(name, nbytes, 0)
+        # Zeros are written in pieces: a reserved record may be larger than memory.
         block = bytes(min(nbytes, 1 << 20))
         left = nbytes
         while left:
@@ -69,6 +71,7 @@ class ZipWriter:
         start = self._position
         zip64 = struct.pack("<2H2Q", 1, 16, nbytes, nbytes) if nbytes >= U32 else b""
         before_padding = start + LOCAL.size + len(path) + len(zip64) + 4
+        # The payload follows the extra field, whose length therefore decides where the payload begins.
         padding = -before_padding % self._alignment
         extra = zip64 + _PADDING_ID + struct.pack("<H", padding) + b"Z" * padding
         size = min(nbytes, U32)

@@ -1,4 +1,4 @@
-"""Provide what files of the package share; nothing here knows the rest of it.
+"""Provide helpers that files of the package share; nothing here imports the rest of the package.
 
 names        lazy names and modules of `facula`, aliases, constants
 on_demand    names and files that are imported when they are first used

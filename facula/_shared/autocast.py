@@ -1,4 +1,4 @@
-"""Autocast for functions written in Python: as the key `autocast` of an op in `ops/*.yaml`."""
+"""Apply autocast to functions written in Python, as the key `autocast` does for an op in `ops/*.yaml`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dimensions that functions written in Python are given."""
+"""Check and normalize the dimensions that functions written in Python receive."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables of names: dtype aliases, numeric constants, and the submodules that load on first use."""
+"""Define tables of names: dtype aliases, numeric constants, and the submodules that load on first use."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""The error for a name that a module does not have, with the name that was meant."""
+"""Make the error for a name that a module does not have, with a suggestion of the name that was meant."""
 
 from __future__ import annotations
 

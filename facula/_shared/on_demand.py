@@ -1,4 +1,4 @@
-"""Import submodules, names of other files and placeholders when a module is first asked for them."""
+"""Import submodules, names of other files and placeholders when a program first reads them from a module."""
 
 from __future__ import annotations
 

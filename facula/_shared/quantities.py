@@ -1,4 +1,4 @@
-"""Numbers of bytes and seconds as texts, for people to read."""
+"""Format numbers of bytes and seconds for people to read."""
 
 from __future__ import annotations
 

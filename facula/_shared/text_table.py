@@ -1,4 +1,4 @@
-"""Tables of text, for people to read."""
+"""Format tables of text for people to read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The Python half of Tensor: what needs no speed. Installed into the built-in type when Facula is imported.
+"""Define the methods of Tensor that are written in Python because they need no speed. They are installed into the
+built-in type when Facula is imported.
 
 methods        functions of the top level as methods, methods that few programs call, and how classes take them over
 overrides_off  the switch that treats tensors of subclasses as plain ones
@@ -56,7 +57,7 @@ def numpy(self, *, force=False):
 
 
 class _Exporter:
-    """Shows a tensor's memory to NumPy and keeps it alive."""
+    """Expose the memory of a tensor to NumPy. NumPy holds this object as the base of its array, so the tensor stays alive."""
 
     __slots__ = ("__array_interface__", "tensor")
 
@@ -84,6 +85,9 @@ def apply_(self, callable):
     """Replace each element by callable(element) in place; return the tensor. For the CPU, and slow: Python is called each
     time.
 
+    Args:
+        callable: takes a number and gives a number.
+
     Errors: RuntimeError for a tensor that requires grad.
 
     >>> torch.tensor([1.0, 4.0]).apply_(lambda value: value + 1)
@@ -98,7 +102,13 @@ def apply_(self, callable):
 def map_(self, tensor, callable):
     """Replace each element by callable(element, element of `tensor`) in place; return the tensor. Slow, as apply_.
 
-    `tensor` is broadcast to this shape. Errors: RuntimeError where one of the two requires grad.
+    `tensor` is broadcast to this shape.
+
+    Args:
+        tensor: what broadcasts to the shape of this tensor.
+        callable: takes two numbers and gives one.
+
+    Errors: RuntimeError where one of the two requires grad.
 
     >>> torch.tensor([1.0, 4.0]).map_(torch.tensor([10.0, 20.0]), lambda a, b: a + b)
     tensor([11., 24.])
@@ -300,7 +310,9 @@ def pin_memory(self, device=None):
     """Return the elements in pinned memory, from which a GPU copies while the host goes on; the tensor itself where it is
     there.
 
-    `device` is the device that would use the memory, a CUDA device. Errors: RuntimeError for another one, and without a GPU.
+    `device` is the device that would use the memory, a CUDA device.
+
+    Errors: RuntimeError for another one, and without a GPU.
 
     >>> x = torch.ones(2)
     >>> x.pin_memory().is_pinned() if torch.cuda.is_available() else True
@@ -325,7 +337,9 @@ def storage(self):
 def is_pinned(self, device=None):
     """Return whether the elements lie in pinned memory, from which a GPU copies by itself.
 
-    `device` is the device that would use the memory. Errors: RuntimeError for one that is not a CUDA device.
+    `device` is the device that would use the memory.
+
+    Errors: RuntimeError for one that is not a CUDA device.
 
     >>> torch.ones(2).is_pinned()
     False

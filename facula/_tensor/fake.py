@@ -1,4 +1,6 @@
-"""FakeTensor: shape, dtype and strides of a tensor on any device, computed on the meta device."""
+"""Implement FakeTensor, which has the shape, dtype and strides of a tensor on any device and computes them on the meta
+device.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +11,15 @@ from facula.utils._python_dispatch import TorchDispatchMode, _modes
 
 
 class UnsupportedFakeTensorException(RuntimeError):
-    """A tensor that cannot be imitated."""
+    """Report a tensor that has no fake counterpart."""
 
 
 class DataDependentOutputException(RuntimeError):
-    """A result that depends on the values of a tensor that has none."""
+    """Report an op whose result depends on values, which a fake tensor does not have."""
 
 
 class FakeTensor(_C.Tensor):
-    """A tensor without values that says it lies on `device`; made by a FakeTensorMode."""
+    """Represent a tensor without values that says it lies on `device`; a FakeTensorMode makes it."""
 
     __torch_function__ = _C._disabled_torch_function_impl
 
@@ -59,7 +61,7 @@ class FakeTensor(_C.Tensor):
 
 
 class FakeTensorMode(TorchDispatchMode):
-    """Ops within it give fake tensors.
+    """Make the ops in a block return fake tensors.
 
     Args:
         allow_non_fake_inputs: imitate real tensors that ops meet instead of raising.
@@ -100,6 +102,7 @@ class FakeTensorMode(TorchDispatchMode):
             fake = FakeTensor(self, data, tensor.device, tensor.requires_grad)
             if isinstance(tensor, facula.nn.Parameter):
                 fake._is_param = True
+            # The tensor is stored as well, so that its identity is not given to another one.
             known = self._known[id(tensor)] = (tensor, fake)
         return known[1]
 
@@ -112,6 +115,7 @@ class FakeTensorMode(TorchDispatchMode):
             if all(_is_number(leaf) for leaf in _pytree.tree_leaves(result) if isinstance(leaf, _C.Tensor)):
                 return result
         named = [leaf for leaf in _pytree.tree_leaves(given) if _is_device(leaf)]
+        # A device that the call names, as `to` and factories do, comes before those of the arguments.
         device = named[0] if named else _common_device(fakes)
         plain_args, plain_kwargs = _pytree.tree_map(self._plain, given)
         if not fakes:  # a factory

@@ -1,11 +1,19 @@
-"""Methods of Tensor that Python has: functions of the top level whose files are loaded on the first call, and what few call."""
+"""Define methods of Tensor in Python: functions of the top level whose files are loaded on the first call, and methods
+that few programs call.
+"""
 
 from __future__ import annotations
 
 import math
 import warnings
+from typing import TYPE_CHECKING
 
 from facula import _C
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from facula.types import Device
 
 Tensor = _C.Tensor
 
@@ -38,7 +46,7 @@ def unique(self, sorted=True, return_inverse=False, return_counts=False, dim=Non
         return_counts: whether also how often each occurs is wanted.
         dim: the dimension of the slices; None for elements.
 
-    Returns the distinct ones; or a tuple of them, the places and the counts (int64), as far as they are wanted.
+    Returns: the distinct ones; or a tuple of them, the places and the counts (int64), as far as they are wanted.
 
     >>> torch.tensor([3, 1, 3]).unique(return_counts=True)
     (tensor([1, 3]), tensor([1, 2]))
@@ -56,7 +64,7 @@ def unique_consecutive(self, return_inverse=False, return_counts=False, dim=None
         return_counts: whether also the lengths of the runs are wanted.
         dim: the dimension of the slices; None for elements.
 
-    Returns the first ones; or a tuple of them, the runs and the lengths (int64), as far as they are wanted.
+    Returns: the first ones; or a tuple of them, the runs and the lengths (int64), as far as they are wanted.
 
     >>> torch.tensor([1, 1, 2, 1]).unique_consecutive()
     tensor([1, 2, 1])
@@ -85,7 +93,7 @@ def stft(
             real signals.
         align_to_window: only with center=False.
 
-    Returns (frequencies, frames), with a batch in front where the signal has one.
+    Returns: (frequencies, frames), with a batch in front where the signal has one.
 
     Errors: RuntimeError for other shapes, a missing return_complex, and frames longer than the signal.
 
@@ -113,7 +121,7 @@ def istft(
         length: samples of the signal; None for what the frames say.
         return_complex: whether the signal is complex.
 
-    Returns the signal, (time) or (batch, time).
+    Returns: the signal, (time) or (batch, time).
 
     Errors: RuntimeError for other shapes, a wrong number of frequencies, and windows that add up to zero somewhere.
 
@@ -134,7 +142,7 @@ def lu(self, pivot=True, get_infos=False):
         pivot: whether rows are exchanged; without, only on a GPU.
         get_infos: whether a third result tells for each matrix 0, or the place of the first pivot that is zero.
 
-    Returns a tuple: L below the diagonal and U above, (..., m, n); the exchanges counted from 1, int32, (..., min(m, n)).
+    Returns: a tuple: L below the diagonal and U above, (..., m, n); the exchanges counted from 1, int32, (..., min(m, n)).
 
     Errors: RuntimeError for a singular matrix without get_infos, and for pivot=False on the CPU.
 
@@ -190,7 +198,9 @@ _IN_PYTHON = (unique, unique_consecutive, stft, istft, lu, smm, sspaddmm)
 
 
 def is_nonzero(self):
-    """Return True if the one element differs from zero. Errors: RuntimeError where there is not exactly one.
+    """Return True if the one element differs from zero.
+
+    Errors: RuntimeError where there is not exactly one.
 
     >>> torch.tensor([0.5]).is_nonzero()
     True
@@ -201,8 +211,13 @@ def is_nonzero(self):
 def map2_(self, x, y, callable):
     """Replace each element by callable(element, element of x, element of y) in place; return the tensor.
 
-    The tensors `x` and `y` are broadcast to this shape. Slow: Python is called each time. Errors: RuntimeError where one
-    requires grad.
+    The tensors `x` and `y` are broadcast to this shape. Slow: Python is called each time.
+
+    Args:
+        x, y: tensors that broadcast to the shape of this one.
+        callable: takes three numbers and gives one.
+
+    Errors: RuntimeError where one requires grad.
 
     >>> torch.tensor([1.0, 2.0]).map2_(torch.tensor([10.0]), torch.tensor([100.0]), lambda a, b, c: a + b + c)
     tensor([111., 112.])
@@ -220,6 +235,10 @@ def module_load(self, other, assign=False):
 
     With `assign` it is `other` without history, else this tensor with the values of `other`.
 
+    Args:
+        other: a tensor of the shape of this one.
+        assign: whether other takes the place of this tensor.
+
     >>> x, other = torch.zeros(2), torch.ones(2)
     >>> x.module_load(other).data_ptr() == x.data_ptr(), x
     (True, tensor([1., 1.]))
@@ -232,6 +251,9 @@ def module_load(self, other, assign=False):
 def resize(self, *sizes):
     """Return the elements in the shape `sizes`, a copy only where they do not lie in order; deprecated for `view` and
     `reshape`.
+
+    Args:
+        sizes: the shape, as ints or one sequence.
 
     Errors: RuntimeError where the number of elements differs; a UserWarning always.
 
@@ -252,6 +274,9 @@ def resize(self, *sizes):
 def resize_as(self, tensor):
     """Return the elements in the shape of `tensor`; deprecated for `reshape`. Errors and warnings are those of `resize`.
 
+    Args:
+        tensor: the tensor whose shape is taken.
+
     >>> import warnings
     >>> with warnings.catch_warnings():
     ...     warnings.simplefilter("ignore")
@@ -266,6 +291,11 @@ def dim_order(self, ambiguity_check=False):
 
     With `ambiguity_check` a RuntimeError where sizes of 1 or overlapping strides leave the order open; given a list of
     memory formats, only where more than one of them fits.
+
+    Args:
+        ambiguity_check: True, or a list of memory formats.
+
+    Errors: RuntimeError with ambiguity_check where the order is open.
 
     >>> x = torch.zeros(2, 3, 4, 5)
     >>> x.dim_order(), x.to(memory_format=torch.channels_last).dim_order()
@@ -287,8 +317,12 @@ def dim_order(self, ambiguity_check=False):
     return order
 
 
-def to_device(self, device, /, *, stream=None):
+def to_device(self, device: Device, /, *, stream: Any = None):
     """Return the tensor on `device`, under the name that the Array API gives it.
+
+    Args:
+        device: the device.
+        stream: None.
 
     Errors: ValueError for a `stream` that is not None.
 
@@ -301,7 +335,7 @@ def to_device(self, device, /, *, stream=None):
 
 
 def dequantize(self):
-    """Return the values in float32, of a quantised tensor and of any other.
+    """Return the values in float32, of a quantized tensor and of any other.
 
     >>> torch.quantize_per_tensor(torch.tensor([0.6, 1.0]), 0.5, 10, torch.quint8).dequantize()
     tensor([0.5000, 1.0000])
@@ -371,13 +405,13 @@ def _not_here(name):
 
 
 def _quantized_only(name):
-    """Return a method of quantised tensors as others have it: it raises NotImplementedError."""
+    """Return a method of quantized tensors as others have it: it raises NotImplementedError."""
 
     def method(self):
-        raise NotImplementedError(f"{name}: expected a quantised tensor, got {self.dtype}")
+        raise NotImplementedError(f"{name}: expected a quantized tensor, got {self.dtype}")
 
     method.__name__, method.__qualname__ = name, f"Tensor.{name}"
-    method.__doc__ = f"""Return, of a quantised tensor, {_QUANTIZED[name][0]}. Errors: NotImplementedError for any other.
+    method.__doc__ = f"""Return, of a quantized tensor, {_QUANTIZED[name][0]}. Errors: NotImplementedError for any other.
 
     >>> values, scales, zero_points = torch.tensor([0.6, 1.0]), torch.tensor([0.5, 1.0]), torch.tensor([0, 5])
     >>> {_QUANTIZED[name][1]}.{name}()
@@ -390,6 +424,9 @@ def record_stream(self, stream):
     """Make the tensor's memory be used again only when `stream`, a CUDA stream, has done what is queued when the tensor dies.
 
     It is needed where a tensor that was made on one stream is used on another.
+
+    Args:
+        stream: a CUDA stream.
 
     >>> if torch.cuda.is_available():
     ...     torch.ones(2, device="cuda").record_stream(torch.cuda.Stream())
@@ -416,7 +453,7 @@ _PER_TENSOR = "torch.quantize_per_tensor(values, 0.5, 10, torch.quint8)"
 _PER_CHANNEL = "torch.quantize_per_channel(values, scales, zero_points, 0, torch.quint8)"
 
 
-#: Methods of quantised tensors: what they give, and an example.
+#: Methods of quantized tensors: what they give, and an example.
 _QUANTIZED = {
     "int_repr": ("a copy of its levels", _PER_TENSOR, "tensor([11, 12], dtype=torch.uint8)"),
     "q_per_channel_axis": ("the dimension whose indices are channels", _PER_CHANNEL, "0"),

@@ -1,4 +1,6 @@
-"""The switch that treats tensors of subclasses as plain ones; apart from `overrides`, so that it loads at once."""
+"""Define the switch that treats tensors of subclasses as plain tensors. It stands apart from `overrides`, so that it
+loads at once.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class DisableTorchFunctionSubclass:
-    """Within it, tensors of subclasses are treated as plain ones: their `__torch_function__` is not called. Modes stay on.
+    """Treat tensors of subclasses as plain tensors in a block: their `__torch_function__` is not called. Modes stay on.
 
     >>> class Marked(torch.Tensor):
     ...     pass

@@ -1,4 +1,4 @@
-"""Copies and pickles: of tensors, and what pickles of the core's constants and types name to find them again."""
+"""Copy and pickle tensors, and define the functions by which pickles find the core's constants and types again."""
 
 from __future__ import annotations
 
@@ -66,6 +66,7 @@ def __deepcopy__(self, memo):
             result.requires_grad_(True)
         if type(self) is not Tensor:
             result = Tensor._make_subclass(type(self), result, self.requires_grad)
+        # Before the gradient and attributes are copied, because they may refer to this tensor.
         memo[id(self)] = result
         if self.grad is not None:
             result.grad = copy.deepcopy(self.grad, memo)

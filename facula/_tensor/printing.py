@@ -1,4 +1,4 @@
-"""How tensors print: PyTorch's text, character for character."""
+"""Format tensors as text, character for character as PyTorch prints them."""
 
 from __future__ import annotations
 
@@ -46,8 +46,14 @@ def sparse_contents(tensor, indent, obvious_dtypes, contents):
 
 @dataclasses.dataclass
 class PrintOptions:
-    """precision: digits after the point; threshold: elements above which only edgeitems at each end are shown;
-    linewidth: characters per line; sci_mode: True, False, or None to decide by the values."""
+    """Hold the settings of printing.
+
+    Attributes:
+        precision: the number of digits after the point.
+        threshold: the number of elements above which only `edgeitems` at each end of a dimension are printed.
+        linewidth: the number of characters in a line.
+        sci_mode: whether numbers are written with an exponent; None decides by the values.
+    """
 
     precision: int = 4
     threshold: float = 1000
@@ -100,7 +106,7 @@ def printoptions(**settings):
 
 
 class NumberFormat:
-    """One format for all numbers of a tensor: fixed, scientific, or integers with a point.
+    """Choose one format for all numbers of a tensor: fixed-point, scientific, or integers with a point.
 
     Args:
         values: the numbers that will be shown.
@@ -125,6 +131,7 @@ class NumberFormat:
         self.whole = all(v == math.floor(v) for v in values)
         self.scientific = PRINT_OPTS.sci_mode
         if self.scientific is None:
+            # The bounds are PyTorch's, so that tensors print alike.
             self.scientific = high / low > 1000.0 or high > 1.0e8 or low < 1.0e-4
         self.width = max(len(self._text(v)) for v in values)
 
@@ -142,7 +149,7 @@ class NumberFormat:
 
 
 class ComplexFormat:
-    """A format for the real parts and one for the imaginary parts."""
+    """Choose one format for the real parts of a tensor's numbers and another one for the imaginary parts."""
 
     def __init__(self, values, floating):
         self.real = NumberFormat([v.real for v in values], floating)
@@ -280,6 +287,7 @@ def _text(tensor, tensor_contents):
         with DisableTorchFunction():
             return tensor_str(tensor, tensor_contents=tensor_contents)
     before = _C._set_grad_enabled(False)
+    # The ops that printing uses must not reach `__torch_function__` of a subclass, which may print its arguments.
     _C._change_override_disabled(1)
     try:
         plain = type(tensor) is _C.Tensor or type(tensor).__qualname__ == "Parameter"

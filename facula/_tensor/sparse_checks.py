@@ -1,4 +1,4 @@
-"""What must hold of the indices of sparse tensors, checked where a program asks for it."""
+"""Check the indices of sparse tensors where a program requests it."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ COMPRESSED = {
 
 
 class check_sparse_tensor_invariants:
-    """Whether constructors of sparse tensors check indices where a call does not say: off by default.
+    """Set whether constructors of sparse tensors check their indices where a call does not say so; the default is that
+    they do not.
 
-    As a context manager or decorator it sets that for a block or a function; enable(), disable() and is_enabled() do so for the
-    process.
+    An instance is a context manager or decorator, which sets this for a block or a function. `enable()`, `disable()`
+    and `is_enabled()` work on the whole process.
 
     Args:
         enable: whether they check inside.
@@ -102,6 +103,7 @@ def check_coo(op, indices, size, coalesced):
     if coalesced and indices.size(1) > 1:
         place = _C.zeros(indices.size(1), dtype=_C.int64)
         for dim in range(indices.size(0)):
+            # The position of every element in row-major order, which is the order of coalesced indices.
             place = place * size[dim] + indices[dim]
         if not bool((place[1:] > place[:-1]).all()):
             _refuse(op, "indices are not coalesced: positions must be in order and come once", f"{indices.size(1)} entries")

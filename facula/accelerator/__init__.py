@@ -1,4 +1,4 @@
-"""The accelerator of this machine, whichever kind it is: CUDA or none."""
+"""Use the accelerator of this machine, whichever kind it is: CUDA or none."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ def synchronize(device: Device = None, /) -> None:
 
 
 class device_index:
-    """Context: another device is the current one inside.
+    """Make another device the current one in a block.
 
     Args:
         device: its number; None changes nothing.

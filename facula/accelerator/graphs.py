@@ -1,4 +1,4 @@
-"""Graphs of the accelerator's work, whichever kind it is."""
+"""Capture graphs of the accelerator's work, whichever kind it is."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ _MODES = ("default", "global", "thread_local", "relaxed")
 
 
 class Graph(CUDAGraph):
-    """What the current stream did, to be done again by replay(); as a context, it captures what is inside.
+    """Hold the work of the current stream and repeat it with replay(); as a context manager, it captures the work of a
+    block.
 
         stream, graph = torch.Stream(), torch.accelerator.Graph()
         with stream, graph:

@@ -1,4 +1,4 @@
-"""The memory of the accelerator, as `facula.cuda.memory` counts it."""
+"""Report the memory of the accelerator, as `facula.cuda.memory` counts it."""
 
 from __future__ import annotations
 

@@ -1,12 +1,19 @@
-"""`facula.amp` with its device type filled in, as `cpu.amp` and `cuda.amp` have it, with their warnings."""
+"""Provide `facula.amp` with its device type filled in, as `cpu.amp` and `cuda.amp` have it, with their warnings."""
 
 from __future__ import annotations
 
 import functools
 import warnings
+from typing import TYPE_CHECKING
 
 from .autocast_mode import autocast, custom_bwd, custom_fwd
 from .grad_scaler import GradScaler
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    import facula
 
 
 def _warn(kind, name, instead):
@@ -14,7 +21,7 @@ def _warn(kind, name, instead):
 
 
 def autocast_of(kind, lower_precision, module):
-    def __init__(self, enabled=True, dtype=lower_precision, cache_enabled=True):
+    def __init__(self, enabled: bool = True, dtype: facula.dtype = lower_precision, cache_enabled: bool = True):
         _warn(kind, "autocast", f"'{kind}', ...")
         autocast.__init__(self, kind, enabled=enabled, dtype=dtype, cache_enabled=cache_enabled)
 
@@ -38,7 +45,8 @@ def autocast_of(kind, lower_precision, module):
 
 def grad_scaler_of(kind, module):
     def __init__(
-        self, init_scale=2.0**16, growth_factor=2.0, backoff_factor=0.5, growth_interval=2000, enabled=True
+        self, init_scale: float = 2.0**16, growth_factor: float = 2.0, backoff_factor: float = 0.5,
+        growth_interval: int = 2000, enabled: bool = True,
     ):
         _warn(kind, "GradScaler", f"'{kind}', ...")
         GradScaler.__init__(self, kind, init_scale, growth_factor, backoff_factor, growth_interval, enabled)
@@ -62,7 +70,7 @@ def grad_scaler_of(kind, module):
     return type("GradScaler", (GradScaler,), {"__init__": __init__, "__doc__": doc, "__module__": module})
 
 
-def cuda_custom_fwd(fwd=None, *, cast_inputs=None):
+def cuda_custom_fwd(fwd: Callable[..., Any] | None = None, *, cast_inputs: facula.dtype | None = None):
     """Return amp.custom_fwd(..., device_type="cuda"). Deprecated: using it is a FutureWarning.
 
     Args:
@@ -80,7 +88,7 @@ def cuda_custom_fwd(fwd=None, *, cast_inputs=None):
     return functools.partial(custom_fwd, device_type="cuda")(fwd, cast_inputs=cast_inputs)
 
 
-def cuda_custom_bwd(bwd):
+def cuda_custom_bwd(bwd: Callable[..., Any]):
     """Return amp.custom_bwd(..., device_type="cuda"). Deprecated: using it is a FutureWarning.
 
     Args:

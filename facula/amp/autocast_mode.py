@@ -1,4 +1,4 @@
-"""Autocast regions. What ops do inside one is stated with each op in `ops/*.yaml`, key `autocast`."""
+"""Define autocast regions. `ops/*.yaml` states under the key `autocast` what each op does inside one."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def autocast_decorator(autocast_instance: autocast, func: Callable[..., Any]) ->
 
 
 class autocast:
-    """A region, as a context manager or a decorator, in which each op runs in the dtype that suits it.
+    """Run each op in the dtype that suits it, in a block or a decorated function.
 
     Products and convolutions cast their floating-point inputs to the lower precision, losses and decompositions to
     float32, cat and stack to the widest dtype among them; other ops take what they are given. float64 inputs, in-place
@@ -53,8 +53,9 @@ class autocast:
         enabled: False makes a region without autocast.
         cache_enabled: whether a weight is cast once per outermost region; by default as it is set.
 
-    A device type without a device and a dtype that is no lower precision give a UserWarning, and a region without
-    autocast. Errors: ValueError for a device type that is no str, RuntimeError for one without autocast.
+    A device type without a device and a dtype that is no lower precision give a UserWarning, and a region without autocast.
+
+    Errors: ValueError for a device type that is no str, RuntimeError for one without autocast.
 
     >>> a = torch.ones(2, 2)
     >>> with torch.autocast("cpu", dtype=torch.bfloat16):

@@ -1,7 +1,8 @@
-"""Scaling of losses, so that gradients in float16 do not vanish.
+"""Scale losses, so that gradients in float16 do not vanish.
 
-The scale grows by `growth_factor` after `growth_interval` steps in a row without infinite or NaN gradients, and shrinks by
-`backoff_factor` after a step with some; that step is left out. On a CUDA device only `step` waits, to know whether it is.
+The scale grows by `growth_factor` after `growth_interval` steps in a row without infinite or NaN gradients. It shrinks
+by `backoff_factor` after a step with some, and that step is left out. On a CUDA device only `step` waits for the
+device, because it must know whether the step is left out.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ __all__ = ["OptState", "GradScaler"]
 
 
 class OptState(Enum):
-    """What has been done with an optimizer since the last update: READY (nothing), UNSCALED or STEPPED.
+    """Name what has been done with an optimizer since the last update: READY (nothing), UNSCALED or STEPPED.
 
     >>> torch.amp.grad_scaler.OptState.READY.value
     0
@@ -49,8 +50,8 @@ def _found_by_any(found_inf, grads) -> None:
 
 
 class GradScaler:
-    """Multiplies losses by a scale, divides gradients by it before the step, and adapts it, so that float16 gradients do not
-    vanish.
+    """Multiply losses by a scale, divide gradients by it before the step, and adapt it, so that float16 gradients do
+    not vanish.
 
     Args:
         device: "cuda" or "cpu"; for "cuda" without such a device the scaler is disabled, with a UserWarning.
@@ -122,7 +123,13 @@ class GradScaler:
         self._growth_tracker = facula.full((), self._init_growth_tracker, dtype=facula.int32, device=dev)
 
     def scale(self, outputs: Any) -> Tensor | Any:
-        """Return the tensor `outputs` times the scale; of an iterable of tensors each. ValueError for anything else."""
+        """Return the tensor `outputs` times the scale; of an iterable of tensors each. ValueError for anything else.
+
+        Args:
+            outputs: a tensor, or an iterable of them, as losses.
+
+        Returns: tensors of the same shapes.
+        """
         if not self._enabled:
             return outputs
         if isinstance(outputs, Tensor):
@@ -146,6 +153,8 @@ class GradScaler:
         found = {}
         with facula.no_grad():
             for device, members in grads.items():
+                # A copy, since `to` returns the tensor itself on its own device and every device has a result of its
+                # own.
                 found[device] = found_inf.to(device, copy=True)
                 parts = [g.to_local() if hasattr(g, "device_mesh") else g for g in members]
                 _amp_foreach_non_finite_check_and_unscale_(parts, found[device], inv_scale.to(device))
@@ -163,6 +172,9 @@ class GradScaler:
         """Divide the gradients of an optimizer by the scale, for clipping and the like before step().
 
         RuntimeError when called twice before update(), or after step(); ValueError for gradients in float16.
+
+        Args:
+            optimizer: the optimizer whose gradients are divided.
         """
         if not self._enabled:
             return
@@ -172,6 +184,7 @@ class GradScaler:
             raise RuntimeError("GradScaler.unscale_: expected one call for an optimizer between updates, got a second")
         if state["stage"] is OptState.STEPPED:
             raise RuntimeError("GradScaler.unscale_: it must be called before step(), got a call after it")
+        # The reciprocal of a large float32 scale could lose digits, so it is computed in float64.
         self._measure(optimizer, self._scale.double().reciprocal().float(), False)
         state["stage"] = OptState.UNSCALED
 
@@ -183,7 +196,13 @@ class GradScaler:
     def step(self, optimizer: Optimizer, *args: Any, **kwargs: Any) -> Any:
         """Unscale unless done, then `optimizer.step(*args, **kwargs)` unless a gradient is infinite or NaN.
 
-        Returns what that returns, None when left out. RuntimeError for a closure, and when called twice before update().
+        Args:
+            optimizer: the optimizer.
+            args, kwargs: what its step is called with.
+
+        Returns: what that returns, None when left out.
+
+        Errors: RuntimeError for a closure, and when called twice before update().
         """
         if not self._enabled:
             return optimizer.step(*args, **kwargs)
@@ -213,6 +232,7 @@ class GradScaler:
             self._check_inf_per_device(optimizer)
         found = list(state["found_inf_per_device"].values())
         optimizer.grad_scale = None if state["stage"] is OptState.UNSCALED else self._scale.clone()
+        # A sum and not a test: the host does not wait for the device.
         optimizer.found_inf = sum(found[1:], found[0]) if found else facula.zeros(())
         try:
             return optimizer.step(*args, **kwargs)
@@ -224,6 +244,9 @@ class GradScaler:
         element.
 
         AssertionError where no step() was called, or scale() never was.
+
+        Args:
+            new_scale: the scale, a number or a float tensor of one element; None to adapt it.
         """
         if not self._enabled:
             return
@@ -269,7 +292,11 @@ class GradScaler:
         return self._growth_factor
 
     def set_growth_factor(self, new_factor: Any) -> None:
-        """Set to `new_factor` the factor of the scale after enough steps without overflow."""
+        """Set to `new_factor` the factor of the scale after enough steps without overflow.
+
+        Args:
+            new_factor: a number above 1.
+        """
         self._growth_factor = new_factor
 
     def get_backoff_factor(self) -> Any:
@@ -277,7 +304,11 @@ class GradScaler:
         return self._backoff_factor
 
     def set_backoff_factor(self, new_factor: Any) -> None:
-        """Set to `new_factor` the factor of the scale after an overflow."""
+        """Set to `new_factor` the factor of the scale after an overflow.
+
+        Args:
+            new_factor: a number below 1.
+        """
         self._backoff_factor = new_factor
 
     def get_growth_interval(self) -> Any:
@@ -285,7 +316,11 @@ class GradScaler:
         return self._growth_interval
 
     def set_growth_interval(self, new_interval: Any) -> None:
-        """Set to `new_interval` the steps in a row without overflow after which the scale grows."""
+        """Set to `new_interval` the steps in a row without overflow after which the scale grows.
+
+        Args:
+            new_interval: how many steps.
+        """
         self._growth_interval = new_interval
 
     def _get_growth_tracker(self):
@@ -310,7 +345,11 @@ class GradScaler:
         }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Load what state_dict gave. RuntimeError for that of a disabled scaler."""
+        """Load what state_dict gave. RuntimeError for that of a disabled scaler.
+
+        Args:
+            state_dict: the dict.
+        """
         if not self._enabled:
             return
         if len(state_dict) == 0:
@@ -331,6 +370,7 @@ class GradScaler:
             if self._per_optimizer_states:
                 raise AssertionError("GradScaler: can be pickled only at the beginning of an iteration or after update()")
             state.update(_init_scale=self.get_scale(), _init_growth_tracker=self._get_growth_tracker())
+            # The first scale() after loading makes them anew, on the device of its loss.
             state.update(_scale=None, _growth_tracker=None)
         return state
 
@@ -339,6 +379,7 @@ class GradScaler:
 
     def _check_inf_per_device(self, optimizer):
         self._check_scale_growth_tracker("_check_inf_per_device")
+        # A division by 1 leaves the gradients as they are: only the check is wanted.
         one = facula.full((), 1.0, dtype=facula.float32, device=self._scale.device)
         return self._measure(optimizer, one, True)
 

@@ -1,4 +1,6 @@
-"""Architecture optimization: quantisation (`ao.quantization`) and the layers it makes (`ao.nn`); loaded on first use."""
+"""Optimize architectures: quantization (`ao.quantization`) and the layers that it makes (`ao.nn`). Both are loaded on
+first use.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Modules of PyTorch's that moved below `ao`: their old names lead to the same modules."""
+"""Provide modules that moved below `ao` under their old names; these lead to the same modules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The namespace that `Tensor.__array_namespace__` gives: the Python Array API, version 2024.12.
+"""Define the namespace that `Tensor.__array_namespace__` returns: the Python Array API, version 2024.12.
 
 A name is looked up here, then in `functions.array_api`, then in facula. What stands here has a name that PyTorch gives another
 meaning or other arguments.

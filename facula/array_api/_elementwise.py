@@ -1,4 +1,4 @@
-"""Functions of the Array API that work element by element, and how dtypes promote in them."""
+"""Define the element-wise functions of the Array API, and how dtypes promote in them."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ Errors: RuntimeError for shapes that do not broadcast, and for dtypes without a 
 def _of_common_dtype(name, what, example, result):
     op = getattr(facula, name)
 
-    def function(x1, x2, /):
+    def function(x1: Tensor | float, x2: Tensor | float, /) -> Tensor:
         return op(*_tensors(x1, x2))
 
     function.__name__ = function.__qualname__ = name

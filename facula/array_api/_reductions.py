@@ -1,4 +1,4 @@
-"""What the Array API makes of all elements over some dimensions, and along one."""
+"""Define the Array API's functions that reduce dimensions, or work along one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Array API's functions that make, join, order and rearrange tensors, and its sets."""
+"""Define the Array API's functions that make, join, order and rearrange tensors, and its sets."""
 
 from __future__ import annotations
 

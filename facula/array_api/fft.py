@@ -1,4 +1,4 @@
-"""Fourier transforms with the Array API's arguments (version 2024.12): those of facula.fft, with `axes` for `dim`."""
+"""Define Fourier transforms with the Array API's arguments (version 2024.12): those of facula.fft, with `axes` for `dim`."""
 
 from __future__ import annotations
 

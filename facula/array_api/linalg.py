@@ -1,4 +1,4 @@
-"""Linear algebra with the Array API's arguments (version 2024.12)."""
+"""Define linear algebra with the Array API's arguments (version 2024.12)."""
 
 from __future__ import annotations
 

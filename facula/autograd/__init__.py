@@ -1,4 +1,4 @@
-"""Automatic differentiation: gradients of ordinary Python programs, evaluated in C++.
+"""Differentiate ordinary Python programs automatically; the gradients are computed in C++.
 
 `backward` and `grad` are the entry points. `Function` defines derivatives by hand, `graph` shows what was recorded,
 `forward_ad` and `functional` give other kinds of derivatives, `gradcheck` compares with finite differences.

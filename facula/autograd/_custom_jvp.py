@@ -1,4 +1,4 @@
-"""Custom functions in forward mode: the user's `jvp` gives the tangents of what `forward` gives."""
+"""Run custom functions in forward mode: the user's `jvp` computes the tangents of the results of `forward`."""
 
 from __future__ import annotations
 

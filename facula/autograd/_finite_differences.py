@@ -1,7 +1,7 @@
-"""What gradcheck compares: derivatives by finite differences and by the two modes of autograd, over real components.
+"""Compute the derivatives that gradcheck compares: by finite differences and by the two modes of autograd.
 
-A complex number counts as two real components, so that a derivative is a real matrix: a row for each component of an input, a
-column for each component of an output.
+All derivatives are over real components. A complex number counts as two of them, so that a derivative is a real matrix
+with a row for each component of an input and a column for each component of an output.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def get_analytical_jacobian(inputs: Any, output: Tensor, nondet_tol: float = 0.0
         nondet_tol: how much a second backward may differ from the first.
         grad_out: must be 1.0.
 
-    Returns (matrices as of `get_numerical_jacobian`, whether backward gave the same twice, whether the gradients have the
+    Returns: (matrices as of `get_numerical_jacobian`, whether backward gave the same twice, whether the gradients have the
     shapes of the inputs, whether they have their dtypes).
 
     Errors: ValueError for another grad_out.
@@ -133,7 +133,9 @@ def _dense(tensor):
 
 
 class DenseInput:
-    """An argument whose components are moved in place, so that a function that finds it elsewhere sees it, too."""
+    """Move the components of a dense argument in place, so that a function that reads the tensor elsewhere sees the
+    change, too.
+    """
 
     def __init__(self, inputs, index):
         self.inputs, self.index = inputs, index
@@ -163,7 +165,7 @@ class DenseInput:
 
 
 class SparseInput(DenseInput):
-    """A sparse argument, all of whose places are moved: those without a value have zero."""
+    """Move all components of a sparse argument, including the places without a stored value, which are zero."""
 
     def moved(self, func, direction, step):
         dense = _dense(self.x.detach())
@@ -175,7 +177,7 @@ class SparseInput(DenseInput):
 
 
 class MaskedInput(SparseInput):
-    """A sparse argument, of which only the values that it holds are moved."""
+    """Move only the stored values of a sparse argument."""
 
     def __init__(self, inputs, index):
         super().__init__(inputs, index)

@@ -1,4 +1,4 @@
-"""Events and changes of memory, from what the core recorded while a profile ran."""
+"""Convert what the core recorded during a profile to events and changes of memory."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _shown(kind, name):
 
 
 class Recording:
-    """Events and changes of memory, as the core recorded them.
+    """Hold events and changes of memory, as the core recorded them.
 
     Attributes:
         events: an EventList of ops, composites, nodes and ranges, then of what devices did ("device" events), and of what ended
@@ -152,7 +152,7 @@ class Recording:
 
 
 class _Activity(NamedTuple):
-    """A row of _cuda_activity_stop()."""
+    """Hold one row of _cuda_activity_stop()."""
 
     kind: str
     kernel: str | None
@@ -191,7 +191,7 @@ class _Activity(NamedTuple):
 
 
 class _Around:
-    """Which call was running on a thread at some time."""
+    """Find the innermost call that was running on a thread at a given time."""
 
     def __init__(self, events):
         self._by_thread = {}
@@ -202,13 +202,14 @@ class _Around:
         events = self._by_thread.get(thread, [])
         at = bisect.bisect_right(events, time, key=lambda event: event.time_range.start)
         found = events[at - 1] if at else None
+        # The latest call that had begun may have ended already, unlike a call around it.
         while found is not None and found.time_range.end < time:
             found = found.cpu_parent
         return found
 
 
 class _Stacks(dict):
-    """Numbers of the core -> source lines."""
+    """Translate the core's numbers of stacks to source lines."""
 
     def __init__(self, lookup):
         super().__init__({0: []})
@@ -216,6 +217,7 @@ class _Stacks(dict):
 
     def __missing__(self, number):
         lines = [f"{file}({line}): {function}" for file, line, function in self.lookup(number)]
+        # The lines of the profiler itself are left out.
         here = list(itertools.dropwhile(lambda text: "/facula/autograd/profiler" in text, lines))
         self[number] = here
         return here

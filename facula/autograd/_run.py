@@ -1,4 +1,4 @@
-"""`backward` and `grad`: reading of arguments; the engine is in C++."""
+"""Implement `backward` and `grad`: they check and convert arguments, and the engine in C++ does the rest."""
 
 from __future__ import annotations
 
@@ -124,6 +124,7 @@ def _accumulate(tensor, gradient, create_graph):
     if not create_graph:
         gradient = gradient.detach()
     before = tensor._grad
+    # A clone, because the engine may have returned a tensor that the program or another result holds, too.
     tensor.grad = gradient.clone() if before is None else before + gradient
 
 

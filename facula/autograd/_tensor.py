@@ -1,8 +1,14 @@
-"""Methods of Tensor and Node that register hooks."""
+"""Define the methods of Tensor and Node that register hooks."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from .. import _C
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
 
 
 def _handle(hooks, hook):
@@ -16,7 +22,12 @@ def _handle(hooks, hook):
 def register_hook(self, hook):
     """Call `hook(grad)` whenever the gradient of the tensor is computed; a Tensor it returns replaces the gradient.
 
-    Returns a handle whose `remove()` takes the hook out. Errors: RuntimeError when the tensor requires no gradient.
+    Args:
+        hook: takes the gradient, of the shape of the tensor, and gives another one or None.
+
+    Returns: a handle whose `remove()` takes the hook out.
+
+    Errors: RuntimeError when the tensor requires no gradient.
 
     >>> x = torch.tensor(2.0, requires_grad=True)
     >>> y = x * 3
@@ -35,7 +46,10 @@ def register_hook(self, hook):
 def register_post_accumulate_grad_hook(self, hook):
     """Call `hook(leaf)` after the gradient of this leaf was added to `.grad`, for example to step an optimizer at once.
 
-    Returns a handle whose `remove()` takes the hook out.
+    Args:
+        hook: takes the leaf; what it gives is not looked at.
+
+    Returns: a handle whose `remove()` takes the hook out.
 
     >>> x = torch.tensor(2.0, requires_grad=True)
     >>> handle = x.register_post_accumulate_grad_hook(lambda leaf: print(leaf.grad))
@@ -45,7 +59,7 @@ def register_post_accumulate_grad_hook(self, hook):
     return _handle(_C._leaf_hooks(self), hook)
 
 
-def register_node_hook(self, fn):
+def register_node_hook(self, fn: Callable[..., Any]):
     """Call `fn(grad_inputs, grad_outputs)` after the node ran; a tuple it returns replaces grad_inputs.
 
     Both are tuples of gradients, with respect to the inputs of the op and to its outputs. Returns a handle with `remove()`.
@@ -60,10 +74,10 @@ def register_node_hook(self, fn):
     return _handle(_C._node_hooks(self), fn)
 
 
-def register_prehook(self, fn):
+def register_prehook(self, fn: Callable[..., Any]):
     """Call `fn(grad_outputs)` before the node runs; a tuple it returns replaces grad_outputs.
 
-    Returns a handle whose `remove()` takes the hook out.
+    Returns: a handle whose `remove()` takes the hook out.
 
     >>> x = torch.tensor(2.0, requires_grad=True)
     >>> y = x * 3

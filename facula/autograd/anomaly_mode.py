@@ -1,4 +1,4 @@
-"""Anomaly mode: failures of backward show the forward call they belong to, and NaN gradients are errors."""
+"""Implement anomaly mode: an error of backward shows the forward call that it belongs to, and a NaN gradient is an error."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ def _report(name, lines):
 
 
 class set_detect_anomaly:
-    """Switches the search for the source of NaNs in backward at once; as a context manager, back at the end.
+    """Switch the search for the source of NaNs in backward at once; used as a context manager, it restores the setting
+    at the end.
 
     Args:
         mode: on or off.
@@ -47,9 +48,9 @@ class set_detect_anomaly:
 
 
 class detect_anomaly:
-    """Within it, errors of backward show the forward call they belong to, and NaN gradients are errors.
+    """Make errors of backward in a block show the forward call that they belong to, and make NaN gradients errors.
 
-    Everything is much slower.
+    All computations become much slower.
 
     Args:
         check_nan: whether a NaN among computed gradients is a RuntimeError.

@@ -1,4 +1,4 @@
-"""Forward mode: dual numbers, whose tangents follow ops.
+"""Implement forward mode: dual numbers, whose tangents are propagated through ops.
 
     with dual_level():
         x = make_dual(primal, tangent)
@@ -27,7 +27,7 @@ __all__ = ["UnpackedDualTensor", "enter_dual_level", "exit_dual_level", "make_du
 
 
 class UnpackedDualTensor(NamedTuple):
-    """The value of a dual and its tangent, None where the value does not depend on any dual input.
+    """Hold the value of a dual number and its tangent, which is None where the value does not depend on any dual input.
 
     Args:
         primal: the value.
@@ -54,15 +54,38 @@ class _Level:
         self.duals = []
         self.inputs = list(inputs)
         self.tangents = list(tangents)
+        self.before = None  # what `_end` takes
         self.given = {}  # of duals written in place: the tensors that the program gave, by the number of the input
 
 
 class _State(threading.local):
     def __init__(self):
         self.levels = []
+        self.enabled = True  # as the program has set it
+        self.opened = 0  # levels and switches
 
 
 _state = _State()
+
+
+def _open(mode: bool | None = None) -> tuple[bool, bool]:
+    """Begin a level, or a stretch with the switch set to `mode`; return what `_end` takes.
+
+    Ops on duals are recorded as long as one is open. Outside of them nobody can ask for a tangent, and what is added up there,
+    such as `.grad`, would keep the graphs of all steps alive.
+    """
+    before = _state.enabled, _C._is_fwd_grad_enabled()
+    if mode is not None:
+        _state.enabled = mode
+    _state.opened += 1
+    _C._set_fwd_grad_enabled(_state.enabled)
+    return before
+
+
+def _end(before: tuple[bool, bool]) -> None:
+    _state.opened -= 1
+    _state.enabled, recorded = before
+    _C._set_fwd_grad_enabled(recorded and _state.opened > 0)
 
 
 def __getattr__(name: str) -> Any:
@@ -85,7 +108,9 @@ def enter_dual_level() -> int:
     """
     if _state.levels:
         raise RuntimeError("enter_dual_level: Nested forward mode AD is not supported, got a second level")
-    _state.levels.append(_Level())
+    opened = _Level()
+    opened.before = _open()
+    _state.levels.append(opened)
     return len(_state.levels) - 1
 
 
@@ -111,6 +136,7 @@ def exit_dual_level(*, level: int | None = None) -> None:
                 _written_tangent(closed, place)
     finally:
         _close(_state.levels.pop())
+        _end(closed.before)
 
 
 def _close(level):
@@ -166,6 +192,7 @@ def _make(tensor, tangent, level=None):
         )
     if tangent.is_complex() and not tensor.is_complex():
         raise RuntimeError(f"make_dual: the tangent of a real tensor of {tensor.dtype} must be real, got {tangent.dtype}")
+    # `origin` is the input of the graph whose direction is the tangent; `dual` is the view of it that the program gets.
     dual, origin = _C._make_dual(tensor)
     opened.duals.append((dual, _state_of(dual), len(opened.inputs)))
     opened.inputs.append(origin)
@@ -185,7 +212,9 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
         tensor: any tensor.
         level: the level of forward mode; None for the innermost.
 
-    Returns an `UnpackedDualTensor` of ``primal`` and ``tangent``; the tangent is None where the tensor depends on no dual.
+    Returns: an `UnpackedDualTensor` of ``primal`` and ``tangent``; the tangent is None where the tensor depends on no dual.
+
+    Both are of the shape of the tensor.
 
     >>> fwAD = torch.autograd.forward_ad
     >>> with fwAD.dual_level():
@@ -305,6 +334,8 @@ def pushforward(outputs: Any, inputs: Any, tangents: Sequence[Tensor], forward: 
 
 
 def _pushforward_one(output, inputs, tangents, forward):
+    # Backward is linear in the gradient of the output. Differentiating it by that gradient (the probe) therefore gives
+    # the product of the Jacobian with a direction.
     probe = _C.zeros_like(output.detach()).requires_grad_()
     pulled = _C._run_backward((output,), (probe,), tuple(inputs), True, True, False, forward)
     used = [(p, t) for p, t in zip(pulled, tangents) if p is not None]
@@ -347,18 +378,20 @@ class _transform_level:
         self.level = None if inputs is None else _Level(inputs, tangents)
 
     def __enter__(self):
+        self.before = _open()
         _state.levels.append(self.level)
         return self.level
 
     def __exit__(self, *exception):
         _state.levels.pop()
+        _end(self.before)
         if self.level:
             for dual, _, _ in self.level.duals:
                 _C._clear_dual(dual)
 
 
 class dual_level(_Switch):
-    """Within it, a level of forward mode is open: results of duals carry derivatives along.
+    """Open a level of forward mode in a block, in which results of dual numbers carry their derivatives.
 
     >>> fwAD = torch.autograd.forward_ad
     >>> with fwAD.dual_level():
@@ -375,20 +408,20 @@ class dual_level(_Switch):
 
 
 def _is_fwd_grad_enabled() -> bool:
-    return _C._is_fwd_grad_enabled()
+    return _state.enabled
 
 
 class _set_fwd_grad_enabled(_Switch):
-    """Switches forward mode for the ops within."""
+    """Switch forward mode for the ops in a block."""
 
     def __init__(self, mode: bool):
         self.mode = mode
 
     def __enter__(self):
-        self.before = _C._set_fwd_grad_enabled(self.mode)
+        self.before = _open(self.mode)
 
     def __exit__(self, *exception):
-        _C._set_fwd_grad_enabled(self.before)
+        _end(self.before)
 
     def clone(self):
         return type(self)(self.mode)

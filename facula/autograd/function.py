@@ -1,4 +1,4 @@
-"""`Function`: operations whose derivative is written by hand.
+"""Define `Function`, the base of operations whose derivative is written by hand.
 
     class Exp(Function):
         @staticmethod
@@ -38,7 +38,7 @@ Tensor = _C.Tensor
 
 
 class FunctionCtx:
-    """What forward and setup_context use to talk to backward.
+    """Carry values and settings from `forward` and `setup_context` to `backward`.
 
     `needs_input_grad` has a bool per argument of forward: in forward, whether it requires a gradient; in backward,
     whether the pass that runs needs its gradient, which for ``grad(loss, x)`` is True only on the way to x.
@@ -169,7 +169,7 @@ class FunctionCtx:
 
 
 class BackwardCFunction(_C._FunctionBase, FunctionCtx):
-    """The context of one call of a Function, and the node of the graph that belongs to it.
+    """Hold the context of one call of a Function together with the node of the graph that belongs to it.
 
     >>> class Double(torch.autograd.Function):
     ...     @staticmethod
@@ -200,7 +200,7 @@ class BackwardCFunction(_C._FunctionBase, FunctionCtx):
 
 
 def _placeholder(name, text, meaning):
-    def missing(ctx, *args):
+    def missing(ctx: Any, *args: Any) -> Any:
         raise NotImplementedError(text)
 
     missing.__name__ = name
@@ -215,7 +215,7 @@ def _placeholder(name, text, meaning):
 
 
 class FunctionMeta(type):
-    """The class of classes of Function: gives every subclass its class of contexts.
+    """Create a class of contexts for every subclass of Function; it is the class of those classes.
 
     Args:
         name, bases, attributes: of the class, as `type` takes them.
@@ -253,7 +253,7 @@ class _FunctionMeta(FunctionMeta, type(_C._FunctionBase)):
 
 
 class Function(_C._FunctionBase, FunctionCtx, metaclass=_FunctionMeta):
-    """Base of operations with a derivative written by hand; use ``MyFunction.apply(*args)``.
+    """Define an operation with a derivative written by hand; use ``MyFunction.apply(*args)``.
 
     A subclass has static methods: either ``forward(ctx, *args)``, or ``forward(*args)`` and
     ``setup_context(ctx, inputs, output)``. ``backward(ctx, *grad_outputs)`` (or vjp) gives one gradient (or None) per argument
@@ -342,7 +342,7 @@ class Function(_C._FunctionBase, FunctionCtx, metaclass=_FunctionMeta):
 
 
 class InplaceFunction(Function):
-    """A Function with an ``inplace`` flag; kept for old code.
+    """Extend Function with an ``inplace`` flag, for old code.
 
     Args:
         inplace: the flag.
@@ -382,6 +382,7 @@ def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
             outputs = fn(ctx, *args)
         if not _C.is_grad_enabled():
             return outputs
+        # Without such an argument the result has no derivative that could be wrong.
         requires_grad = any(isinstance(a, Tensor) and a.requires_grad for a in args)
         if not requires_grad:
             return outputs
@@ -406,7 +407,7 @@ def _is_differentiable(value):
 
 
 class _OnceDifferentiable(Function):
-    """Identity whose backward reports the second differentiation."""
+    """Return the input unchanged, and report an error when the program differentiates a second time."""
 
     @staticmethod
     def forward(ctx, x):
@@ -455,7 +456,7 @@ def _apply_special(cls, args):
 
 
 class NestedIOFunction(Function):
-    """A Function over nested lists and tuples of tensors, kept for old code: a subclass has instance methods
+    """Extend Function to nested lists and tuples of tensors, for old code. A subclass has instance methods
     ``forward_extended(*args)`` and ``backward_extended(*grads)``.
 
     Args:

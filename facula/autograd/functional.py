@@ -1,12 +1,13 @@
-"""Jacobians, Hessians and their products with vectors, of functions from tensors to tensors."""
+"""Compute Jacobians, Hessians and their products with vectors, for functions from tensors to tensors."""
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 from .. import _C
 from ._run import grad as _grad
-from .forward_ad import pushforward
+from .forward_ad import _set_fwd_grad_enabled, pushforward
 from .grad_mode import enable_grad
 
 if TYPE_CHECKING:
@@ -134,7 +135,7 @@ def vjp(func: Callable[..., Any], inputs: Any, v: Tensor | None = None, create_g
         create_graph: records the computation, for further derivatives.
         strict: an output that does not depend on an input is a RuntimeError rather than zeros.
 
-    Returns (outputs, products), the products of the shapes of the inputs.
+    Returns: (outputs, products), the products of the shapes of the inputs.
 
     Errors: RuntimeError for a v of other shapes, or a missing one; TypeError for what are no tensors.
 
@@ -162,7 +163,7 @@ def jvp(func: Callable[..., Any], inputs: Any, v: Tensor | None = None, create_g
         create_graph: records the computation, for further derivatives.
         strict: an output that does not depend on an input is a RuntimeError rather than zeros.
 
-    Returns (outputs, products), the products of the shapes of the outputs.
+    Returns: (outputs, products), the products of the shapes of the outputs.
 
     Errors: RuntimeError for a v of other shapes, or a missing one; TypeError for what are no tensors.
 
@@ -266,7 +267,7 @@ def jacobian(func: Callable[..., Any], inputs: Any, create_graph: bool = False, 
         vectorize: computes all rows (or columns) in one pass.
         strategy: "reverse-mode", row by row, or "forward-mode", column by column, with vectorize.
 
-    Returns a tensor of shape (*output.shape, *input.shape); for several inputs a tuple of them, for several outputs a tuple of
+    Returns: a tensor of shape (*output.shape, *input.shape); for several inputs a tuple of them, for several outputs a tuple of
     those.
 
     Errors: ValueError for an unknown strategy; RuntimeError for strict together with vectorize.
@@ -281,10 +282,10 @@ def jacobian(func: Callable[..., Any], inputs: Any, create_graph: bool = False, 
         raise NotImplementedError("jacobian: create_graph with strategy='forward-mode' is not supported")
     if strict and vectorize:
         raise RuntimeError("jacobian: strict=True and vectorize=True are not supported together, got both")
-    with enable_grad():
+    forward = strategy == "forward-mode"
+    with enable_grad(), _set_fwd_grad_enabled(True) if forward else nullcontext():
         inputs, single_input = _tuple_of(inputs, "jacobian", "inputs")
         own = _own_inputs(inputs, create_graph)
-        forward = strategy == "forward-mode"
         duals, own = zip(*map(_C._make_dual, own)) if forward and own else (own, own)
         outputs, single_output = _call(func, duals, "jacobian")
         rows = []
@@ -325,9 +326,9 @@ def hessian(func: Callable[..., Any], inputs: Any, create_graph: bool = False, s
         outer_jacobian_strategy: "reverse-mode" or "forward-mode", how the gradient is differentiated; the latter with
             vectorize.
 
-    Returns a tensor of shape (*input.shape, *input.shape), or for several inputs tuples of tuples.
+    Returns: a tensor of shape (*input.shape, *input.shape), or for several inputs tuples of tuples.
 
-    Errors: RuntimeError for an output of more elements.
+    Errors: RuntimeError for an output of more elements; ValueError for another outer_jacobian_strategy.
 
     >>> torch.autograd.functional.hessian(lambda x: (x ** 3).sum(), torch.tensor([1., 2.]))
     tensor([[ 6.,  0.],
@@ -370,7 +371,7 @@ def vhp(func: Callable[..., Any], inputs: Any, v: Tensor | None = None, create_g
         create_graph: records the computation, for further derivatives.
         strict: an output that does not depend on an input is a RuntimeError rather than zeros.
 
-    Returns (output, products), the products of the shapes of the inputs.
+    Returns: (output, products), the products of the shapes of the inputs.
 
     Errors: RuntimeError for an output of more elements, and a v of other shapes.
 
@@ -396,7 +397,7 @@ def hvp(func: Callable[..., Any], inputs: Any, v: Tensor | None = None, create_g
         create_graph: records the computation, for further derivatives.
         strict: an output that does not depend on an input is a RuntimeError rather than zeros.
 
-    Returns (output, products), the products of the shapes of the inputs. As H is symmetric, vhp gives the same in less time.
+    Returns: (output, products), the products of the shapes of the inputs. As H is symmetric, vhp gives the same in less time.
 
     Errors: RuntimeError for an output of more elements, and a v of other shapes.
 

@@ -1,4 +1,4 @@
-"""Context managers and decorators that switch recording."""
+"""Define context managers and decorators that switch the recording of ops."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class _Switch:
-    """Base of the modes: a context manager that also decorates functions and generators."""
+    """Implement context managers that can also decorate functions and generators; it is the base of the modes."""
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
         if inspect.isgeneratorfunction(function):
@@ -47,6 +47,8 @@ class _Switch:
             try:
                 with self.clone():
                     item = inner.send(None)
+                # The context is entered for each piece of the generator: between pieces, the caller's own settings
+                # hold.
                 while True:
                     try:
                         value = yield item
@@ -76,10 +78,11 @@ class _Switch:
 
 
 class no_grad(_Switch):
-    """Within it, ops are not recorded and results do not require gradients: for evaluation, and for updates of parameters.
+    """Stop recording ops in a block or function, so that results do not require gradients: for evaluation and updates
+    of parameters.
 
-    Takes no arguments; a context manager, or a decorator of functions and generators. Holds for this thread. Tensors that the
-    program makes with requires_grad=True require gradients inside, too.
+    The class takes no arguments as a context manager, and a function or generator as a decorator. It applies to this
+    thread. Tensors that the program makes with requires_grad=True inside the block do require gradients.
 
     Args:
         function: what is decorated, where it is used without parentheses.
@@ -103,9 +106,9 @@ class no_grad(_Switch):
 
 
 class enable_grad(_Switch):
-    """Within it, ops are recorded again, also inside no_grad.
+    """Record ops again in a block or function, also within no_grad.
 
-    A context manager, or a decorator of functions and generators. Holds for this thread.
+    It is a context manager, or a decorator of functions and generators, and applies to this thread.
 
     Args:
         function: what is decorated, where it is used without parentheses.
@@ -129,7 +132,8 @@ class enable_grad(_Switch):
 
 
 class set_grad_enabled(_Switch):
-    """Switches recording at once; as a context manager or a decorator, back at the end.
+    """Switch the recording of ops at once; used as a context manager or a decorator, it restores the setting at the
+    end.
 
     Args:
         mode: whether ops are recorded on this thread.
@@ -167,7 +171,8 @@ class set_grad_enabled(_Switch):
 
 
 class inference_mode(_Switch):
-    """Within it, nothing is recorded, and tensors made there never take part in recording: saving less than no_grad.
+    """Stop recording in a block, and exclude the tensors made there from recording for good, which costs less than
+    no_grad.
 
     A context manager, or a decorator of functions and generators. Holds for this thread.
 
@@ -214,7 +219,7 @@ class inference_mode(_Switch):
 
 
 class _Choices(threading.local):
-    """What a thread has chosen."""
+    """Hold the settings of one thread."""
 
     multithreading = True
     view_replay = False
@@ -224,7 +229,7 @@ _choices = _Choices()
 
 
 class _Choice(_Switch):
-    """A switch that takes effect when it is made, and goes back at the end of its block."""
+    """Change a setting when the object is made, and restore it at the end of its block."""
 
     _name = ""
 
@@ -253,7 +258,8 @@ class _Choice(_Switch):
 
 
 class set_multithreading_enabled(_Choice):
-    """Whether backward may use several threads. Changes nothing on the CPU, whose nodes run on the calling thread.
+    """Set whether backward may use several threads. This has no effect on the CPU, where nodes run on the calling
+    thread.
 
     Args:
         mode: the switch.
@@ -275,7 +281,7 @@ def is_multithreading_enabled() -> bool:
 
 
 class _force_original_view_tracking(_Choice):
-    """Accepted for compatibility: views are always tracked through their base."""
+    """Accept the switch for compatibility. It has no effect, because views are always tracked through their base."""
 
     _name = "view_replay"
 

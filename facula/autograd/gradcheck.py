@@ -1,4 +1,4 @@
-"""Derivatives compared with finite differences."""
+"""Compare derivatives with finite differences."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Tensor = _C.Tensor
 
 
 class GradcheckError(RuntimeError):
-    """A derivative differs from finite differences: what gradcheck raises.
+    """Report a derivative that differs from finite differences; gradcheck raises it.
 
     >>> import sys
     >>> issubclass(sys.modules[torch.autograd.gradgradcheck.__module__].GradcheckError, RuntimeError)
@@ -33,7 +33,7 @@ class GradcheckError(RuntimeError):
 
 
 class _Options(NamedTuple):
-    """What is compared, and how closely."""
+    """Hold what is compared, and the tolerances."""
 
     eps: float
     atol: float
@@ -53,6 +53,7 @@ def _draw(size, like):
     """Return a direction in which every component counts, the same in each run."""
     generator = _C.Generator()
     generator.manual_seed(1729)
+    # At least 0.5, so that an error in any component shows in the product with the direction.
     vector = 0.5 + _C.rand(size, dtype=_C.float64, generator=generator)
     return (vector / vector.norm()).to(parts.real_dtype(like)).to(like.device)
 
@@ -83,6 +84,7 @@ def _pull(output, varied, cotangent, options, place):
             f"gradcheck: the gradient of input {place[0]} must have dtype {varied.x.dtype}, got {gradient.dtype}"
         )
     row = varied.row(gradient)
+    # A second time, which finds backward passes that are not deterministic.
     again = varied.row(parts.pulled(output, varied.x, cotangent))
     if row.numel() and not parts.close(again, row, 0.0, options.nondet_tol):
         raise GradcheckError(
@@ -102,6 +104,7 @@ def _compare_backward(outputs, varied, directions, numerical, options, index):
             continue
         if options.fast:
             (u,), (v,) = directions, vectors
+            # The tolerance is meant for one entry of the matrix, and the product is a weighted sum of all of them.
             scale = (u.sum() * v.sum()).item()
             found, expected = (u.to(rows[0].dtype) @ rows[0]).reshape(1), (numerical[0][k] @ v).reshape(1)
             _compare(found, expected, options, "backward mode", (index, k), scale)
@@ -265,6 +268,7 @@ def _check_linear(func, inputs):
     if not outputs:
         return
     zeros = [_C.zeros_like(o.detach()) for o in outputs]
+    # A backward that is not linear in the gradients of its outputs, such as one that ignores them, gives other numbers.
     for i, (gradient, x) in enumerate(zip(_grad(outputs, xs, zeros, True, allow_unused=True), xs)):
         if gradient is None:
             continue
@@ -278,7 +282,7 @@ def _check_linear(func, inputs):
 
 
 class _WithoutGradient(Function):
-    """Identity that hands no gradient on."""
+    """Return the input unchanged, and pass no gradient on."""
 
     @staticmethod
     def forward(ctx, x):
@@ -349,7 +353,9 @@ def gradcheck(
             rather than two for each element.
         masked: whether only the values that a sparse input holds are varied. By default its other places are, too.
 
-    Returns True. Errors: GradcheckError on a difference, ValueError where no input requires a gradient and for a sparse output,
+    Returns: True.
+
+    Errors: GradcheckError on a difference, ValueError where no input requires a gradient and for a sparse output,
     AssertionError where the shape or dtype of an output depends on the values.
 
     >>> x = torch.tensor([0.5, 1.5], dtype=torch.float64, requires_grad=True)
@@ -414,7 +420,9 @@ def gradgradcheck(
         gen_non_contig_grad_outputs: whether those that are drawn are not contiguous.
         check_fwd_over_rev, check_rev_over_rev: in which modes the gradients are differentiated.
 
-    Returns True. Errors: GradcheckError on a difference.
+    Returns: True.
+
+    Errors: GradcheckError on a difference.
 
     >>> x = torch.tensor([0.5, 1.5], dtype=torch.float64, requires_grad=True)
     >>> torch.autograd.gradgradcheck(torch.sin, (x,))
@@ -453,11 +461,14 @@ def gradgradcheck(
 def _random_like(output, generator, strided):
     shape = (*output.shape, 2) if strided else tuple(output.shape)
     values = _C.empty(shape, dtype=output.dtype).normal_(generator=generator)
+    # A slice along the last dimension is not contiguous.
     return (values[..., 0] if strided else values).requires_grad_()
 
 
 class _CallableModule(types.ModuleType):
-    """`autograd.gradcheck` is a function and a module of one name: importing the module binds it over the function."""
+    """Make the module callable. `autograd.gradcheck` is a function and a module of one name, and importing the module
+    would otherwise hide the function.
+    """
 
     def __call__(self, *args, **kwargs):
         return gradcheck(*args, **kwargs)

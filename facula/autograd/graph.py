@@ -1,4 +1,4 @@
-"""The recorded graph: its nodes and edges, hooks on saved values and on several gradients at once."""
+"""Give access to the recorded graph: nodes and edges, hooks on saved values, and hooks on several gradients at once."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Tensor = _C.Tensor
 
 
 class GradientEdge(NamedTuple):
-    """Where the gradient of a tensor goes: output `output_nr` of `node`.
+    """Name the place where the gradient of a tensor arrives: output `output_nr` of `node`.
 
     Args:
         node: the node of the graph.
@@ -62,6 +62,7 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
             f"get_gradient_edge: a tensor that requires a gradient is expected, got shape {tuple(tensor.shape)}"
         )
     node = tensor._accumulator()
+    # The node of a Function is its context, which only the tensor keeps alive.
     token = _C._node_owner(tensor) if isinstance(node, _C._FunctionBase) else None
     return GradientEdge(node, tensor.output_nr, token)
 
@@ -82,7 +83,7 @@ def increment_version(tensor: Tensor) -> None:
 
 
 class saved_tensors_hooks:
-    """Within it, every value saved for backward goes through `pack_hook`, and through `unpack_hook` when it is used.
+    """Pass every value saved for backward in a block through `pack_hook`, and through `unpack_hook` when it is used.
 
     Args:
         pack_hook: takes a tensor and may return anything.
@@ -109,7 +110,8 @@ class saved_tensors_hooks:
 
 
 class save_on_cpu(saved_tensors_hooks):
-    """Within it, values saved for backward are kept in main memory, and go back to their device when they are used.
+    """Store values that are saved for backward in a block in main memory, and copy them back to their device when they
+    are used.
 
     Args:
         pin_memory: whether in page-locked memory, which copies faster; changes nothing where no device could use it.
@@ -161,7 +163,7 @@ _MOST_PASSES = 1024  # that run at the same time, for register_multi_grad_hook
 
 
 class _MultiHandle:
-    """Removes several hooks together."""
+    """Remove several hooks together."""
 
     def __init__(self, handles):
         self.handles = handles
@@ -186,7 +188,7 @@ def register_multi_grad_hook(tensors: Sequence[Tensor], fn: Callable[..., Any], 
         mode: "all": when all were, with the list of them, None where there is none; "any": when the first was, with that
             gradient.
 
-    Returns a handle with ``remove()``.
+    Returns: a handle with ``remove()``.
 
     Errors: ValueError for another mode; AssertionError for a tensor that does not require a gradient.
 
@@ -241,7 +243,7 @@ def register_multi_grad_hook(tensors: Sequence[Tensor], fn: Callable[..., Any], 
 
 
 class _Kept:
-    """A saved value: the tensor itself, or a copy from before the first write to it."""
+    """Hold a saved value: the tensor itself, or a copy that was made before the first write to it."""
 
     def __init__(self, tensor):
         self.tensor = tensor
@@ -253,13 +255,14 @@ class _Kept:
         if self.copied:
             return
         place = (self.version, self.tensor.storage_offset(), tuple(self.tensor.shape), self.tensor.stride(), self.tensor.dtype)
+        # Several values may be saved from the same memory, such as both arguments of x * x.
         if place not in copies:
             copies[place] = self.tensor.detach().clone()
         self.tensor, self.copied = copies[place], True
 
 
 class _MutationContext:
-    """What allow_mutation_on_saved_tensors gives: the saved values by the memory they lie in."""
+    """Hold the saved values of `allow_mutation_on_saved_tensors`, by the memory in which they lie."""
 
     def __init__(self):
         self.by_memory = {}
@@ -267,6 +270,7 @@ class _MutationContext:
 
     def pack(self, tensor):
         kept = _Kept(tensor)
+        # Weakly: a value that the graph has released needs no copy.
         entries = self.by_memory.setdefault(_memory_of(tensor), weakref.WeakSet())
         entries.add(kept)
         return kept

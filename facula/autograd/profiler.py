@@ -1,4 +1,4 @@
-"""The profiler: which ops, backward nodes and ranges ran, when, on which thread, and how long.
+"""Profile programs: which ops, backward nodes and ranges ran, when, on which thread, and how long they took.
 
 The core records (src/profiler) on all threads: an op where its kernel runs (`aten::mm`), an op made of others around them
 (`aten::matmul`), a backward node where the engine runs it, a range where `record_function` names it.
@@ -63,7 +63,7 @@ def _set_asynchronous(rows):
 
 
 class record_function(_Switch):
-    """Names a range of the program; observers and profiles see it as one event with what happens inside.
+    """Name a range of the program. Observers and profiles see it as one event with everything that happens inside.
 
     Args:
         name: shown in tables and traces.
@@ -102,13 +102,13 @@ class record_function(_Switch):
 
 
 class profile:
-    """Records ops, backward nodes and ranges of all threads while it is entered.
+    """Record ops, backward nodes and ranges of all threads in a block.
 
     Args:
         enabled: off, it does nothing.
         use_cpu: False leaves out what the host does, for what devices do only.
-        use_device: "cuda" records what CUDA devices do as well. Beginning and end wait for them. CUPTI tells of every kernel
-            and copy; where it cannot be used, events tell how long each op's work took.
+        use_device: "cuda" records what CUDA devices do as well. Beginning and end wait for them. CUPTI reports every kernel
+        and copy; where it cannot be used, events measure how long each op's work took.
         record_shapes: keeps shapes and dtypes of tensor arguments and results.
         with_flops: counts the operations of products, convolutions and element-wise arithmetic; keeps shapes.
         profile_memory: follows the bytes of storages.
@@ -118,8 +118,9 @@ class profile:
         use_kineto, experimental_config, acc_events, custom_trace_id_callback, post_processing_timeout_s: taken for
             compatibility; they set what PyTorch's own recorder does.
 
-    One profile can run at a time. Errors: RuntimeError for a second one, and for results that are asked for before it
-    ended.
+    One profile can run at a time.
+
+    Errors: RuntimeError for a second one, and for results that are read before it ended.
 
     >>> with torch.autograd.profiler.profile(record_shapes=True) as recorded:
     ...     y = torch.ones(2, 3) @ torch.ones(3, 2)
@@ -248,6 +249,9 @@ class profile:
     def export_chrome_trace(self, path: str | PathLike[str]) -> None:
         """Write the events to the file `path`, as a trace that Perfetto and browsers' trace viewers read.
 
+        Args:
+            path: the file.
+
         >>> import pathlib, tempfile
         >>> with torch.autograd.profiler.profile() as recorded:
         ...     y = torch.ones(2) + 1
@@ -317,7 +321,7 @@ class _Unsupported:
 
 
 class emit_itt(_Unsupported):
-    """Ranges for Intel's tracer, which there are none of: NotImplementedError unless `enabled` is False.
+    """Refuse ranges for Intel's tracer, which Facula does not support: NotImplementedError unless `enabled` is False.
 
     Args:
         enabled: False makes a context manager that does nothing.
@@ -329,7 +333,8 @@ class emit_itt(_Unsupported):
 
 
 class emit_nvtx:
-    """Context: ops, backward nodes and named ranges of all threads are NVTX ranges for NVIDIA's profilers (see cuda.nvtx).
+    """Mark ops, backward nodes and named ranges of all threads in a block as NVTX ranges for NVIDIA's profilers (see
+    cuda.nvtx).
 
     Args:
         enabled: off, it does nothing.
@@ -356,7 +361,7 @@ class emit_nvtx:
 
 
 class EnforceUnique:
-    """Raises RuntimeError when it sees a key twice.
+    """Raise RuntimeError when a key is seen twice.
 
     >>> unique = torch.autograd.profiler.EnforceUnique()
     >>> unique.see("step", 1)
@@ -377,7 +382,7 @@ class EnforceUnique:
 
 
 class KinetoStepTracker:
-    """Counts steps of named users, and the most that any of them has counted; schedules of profiles go by it.
+    """Count the steps of named users, and the maximum over all of them, which schedules of profiles use.
 
     >>> tracker = torch.autograd.profiler.KinetoStepTracker
     >>> before = tracker.current_step()
@@ -391,17 +396,29 @@ class KinetoStepTracker:
 
     @classmethod
     def init_step_count(cls, requester: Any) -> None:
-        """Start counting for `requester`, from the present step."""
+        """Start counting for `requester`, from the present step.
+
+        Args:
+            requester: the name of who counts.
+        """
         cls._steps[requester] = cls._current_step
 
     @classmethod
     def erase_step_count(cls, requester: Any) -> bool:
-        """Stop counting for `requester`; return whether it was counted."""
+        """Stop counting for `requester`; return whether it was counted.
+
+        Args:
+            requester: the name of who counts.
+        """
         return cls._steps.pop(requester, None) is not None
 
     @classmethod
     def increment_step(cls, requester: str) -> int:
-        """Count one step of `requester`; return the most that anyone has counted."""
+        """Count one step of `requester`; return the most that anyone has counted.
+
+        Args:
+            requester: the name of who counts.
+        """
         cls._steps[requester] = cls._steps.get(requester, cls._current_step) + 1
         cls._current_step = max(cls._steps.values())
         return cls._current_step
@@ -415,6 +432,9 @@ class KinetoStepTracker:
 def load_nvprof(path: str | PathLike[str]) -> Any:
     """Raise NotImplementedError, whatever `path` is: files that nvprof wrote are not read.
 
+    Args:
+        path: a file.
+
     >>> torch.autograd.profiler.load_nvprof("trace.nvvp")
     Traceback (most recent call last):
         ...
@@ -425,6 +445,9 @@ def load_nvprof(path: str | PathLike[str]) -> Any:
 
 def parse_nvprof_trace(path: str | PathLike[str]) -> Any:
     """Raise NotImplementedError, whatever `path` is: files that nvprof wrote are not read.
+
+    Args:
+        path: a file.
 
     >>> torch.autograd.profiler.parse_nvprof_trace("trace.nvvp")
     Traceback (most recent call last):

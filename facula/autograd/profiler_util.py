@@ -1,4 +1,7 @@
-"""What a profile recorded: events, their sums by name, and tables."""
+"""Define the results of a profile: events, sums by name, and tables.
+
+Long because PyTorch has events, sums and tables in one file of this name.
+"""
 
 from __future__ import annotations
 
@@ -21,6 +24,9 @@ __all__ = [
 def format_time(microseconds: float) -> str:
     """Return a time, given in `microseconds`, in the unit that suits it.
 
+    Args:
+        microseconds: a time in microseconds.
+
     >>> torch.autograd.profiler_util.format_time(1500.0)
     '1.500ms'
     """
@@ -34,6 +40,9 @@ def format_time(microseconds: float) -> str:
 def format_memory(nbytes: int) -> str:
     """Return a number of bytes, `nbytes`, which may be negative, in the unit that suits it.
 
+    Args:
+        nbytes: a number of bytes.
+
     >>> torch.autograd.profiler_util.format_memory(-2048)
     '-2.00 KB'
     """
@@ -44,7 +53,7 @@ def format_memory(nbytes: int) -> str:
 
 
 class Interval:
-    """A piece of time.
+    """Hold the beginning and end of an event.
 
     Args:
         start, end: in microseconds.
@@ -63,7 +72,7 @@ class Interval:
 
 
 class Kernel(NamedTuple):
-    """What an op made a device do."""
+    """Describe a kernel, copy or fill that an op ran on a device."""
 
     name: str
     device: int
@@ -71,7 +80,7 @@ class Kernel(NamedTuple):
 
 
 class EventMetadata(NamedTuple):
-    """What is known of a piece of a device's work; None where it does not say or does not apply.
+    """Describe a piece of work of a device. A field is None where it is not reported or does not apply.
 
     Attributes:
         registers_per_thread, shared_memory (bytes of a block), grid, block: of a kernel, as it was launched.
@@ -94,7 +103,7 @@ class EventMetadata(NamedTuple):
 
 
 class FunctionEvent:
-    """One call: an op, a backward node, a kernel, or a range of the program; or what a device did. Times are microseconds.
+    """Describe an op, a backward node, a range, a kernel, or other work of a device. Times are in microseconds.
 
     Attributes:
         id, name, thread: the thread is the system's number.
@@ -219,7 +228,7 @@ _SUMS = (
 
 
 class FunctionEventAvg:
-    """The events of one name together: sums of their times, bytes and calls, as attributes of the names of FunctionEvent's.
+    """Sum times, bytes and calls of all events of one name, in attributes of the same names as those of FunctionEvent.
 
     Args:
         key: the name.
@@ -258,7 +267,11 @@ class FunctionEventAvg:
             setattr(self, name, 0)
 
     def add(self, event: FunctionEvent | FunctionEventAvg) -> Self:
-        """Add an event, or a sum of events. A range inside one of its own name does not count its time twice."""
+        """Add an event, or a sum of events. A range inside one of its own name does not count its time twice.
+
+        Args:
+            event: a FunctionEvent or a FunctionEventAvg.
+        """
         for name in _SUMS:
             setattr(self, name, getattr(self, name) + getattr(event, name))
         self.is_user_annotation |= event.is_user_annotation
@@ -300,7 +313,7 @@ _SORT_KEYS = ("cpu_time", "device_time", *(name for name in _SUMS))
 
 
 class EventList(list["Any"]):
-    """Events in the order in which they began, thread by thread; then what devices did. A list.
+    """Hold events in the order in which they began, thread by thread, and then the work of devices. It is a list.
 
     Args:
         iterable: the events.
@@ -390,6 +403,9 @@ class EventList(list["Any"]):
 
     def export_chrome_trace(self, path: str | PathLike[str]) -> None:
         """Write the events to the file `path`, as JSON that Perfetto and browsers' trace viewers show.
+
+        Args:
+            path: the file.
 
         >>> import pathlib, tempfile
         >>> util = torch.autograd.profiler_util

@@ -1,4 +1,4 @@
-"""The name that tensors with gradients once had."""
+"""Define Variable, the former name of tensors with gradients."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Variable"]
 
 
 class _ExecutionEngine:
-    """What programs ask of the engine behind `backward`."""
+    """Provide the methods of the backward engine that programs call."""
 
     def queue_callback(self, callback):
         """Call a function without arguments when the backward pass that runs has ended. RuntimeError outside of one."""
@@ -28,7 +28,8 @@ class _VariableMeta(type):
 
 
 class Variable(metaclass=_VariableMeta):
-    """A tensor, under a name of old programs, with its requires_grad set: nothing is wrapped. Every tensor is an instance.
+    """Make a tensor with its requires_grad set, under a name of old programs. Nothing is wrapped, and every tensor is
+    an instance.
 
     Args:
         data: a tensor, or numbers.

@@ -1,4 +1,6 @@
-"""Switches of the libraries beneath: each module answers which are there and keeps the flags programs set."""
+"""Provide the switches of the underlying libraries: each module tells whether its library exists and holds the flags
+that programs set.
+"""
 
 from __future__ import annotations
 

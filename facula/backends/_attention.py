@@ -1,4 +1,6 @@
-"""Which implementations of attention a program allows, and their order: src/composite/attention_choice.cpp has the policy."""
+"""Hold which implementations of attention a program allows, and their order; src/composite/attention_choice.cpp has the
+policy.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ from facula._C import Tensor
 
 
 class SDPBackend(enum.Enum):
-    """Implementations of `scaled_dot_product_attention`, for `sdpa_kernel`; the numbers are PyTorch's.
+    """Name the implementations of `scaled_dot_product_attention`, for `sdpa_kernel`; the numbers are PyTorch's.
 
     >>> nn.attention.SDPBackend.FLASH_ATTENTION
     <SDPBackend.FLASH_ATTENTION: 1>
@@ -94,7 +96,7 @@ def kept():
 
 
 class SDPAParams:
-    """A call of scaled_dot_product_attention, for `can_use_flash_attention` and its like.
+    """Describe a call of scaled_dot_product_attention, for `can_use_flash_attention` and related functions.
 
     Args:
         query, key, value: the tensors, of shape (batch, heads, length, width).

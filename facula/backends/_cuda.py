@@ -1,4 +1,4 @@
-"""What programs say about CUDA's libraries: kept here, and told where the libraries are called (src/cuda/flags.h)."""
+"""Hold the settings of CUDA's libraries, and pass them to the code that calls the libraries (src/cuda/flags.h)."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def need_bool(name, value):
 
 
 class Switch:
-    """True or False, kept in the class of a module; the library is told under the name of `flag`."""
+    """Hold True or False in the class of a module, and pass it to the library under the name of `flag`."""
 
     flag: str | None
 
@@ -127,7 +127,7 @@ class Switch:
 
 
 class Number(Switch):
-    """A count, likewise."""
+    """Hold a count in the class of a module, and pass it to the library."""
 
     def __set__(self, module, value):
         if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**31:
@@ -137,7 +137,7 @@ class Number(Switch):
 
 
 class Word(Switch):
-    """One of some words, the first preset; the flag is set by the last."""
+    """Hold one of several words; the first is the default, and the last one sets the flag."""
 
     def __init__(self, words, flag):
         super().__init__(words[0], flag)
@@ -151,7 +151,7 @@ class Word(Switch):
 
 
 class Precision:
-    """`fp32_precision` of a part."""
+    """Read and set `fp32_precision` of a part."""
 
     def __init__(self, part: str) -> None:
         self.part = part
@@ -164,7 +164,7 @@ class Precision:
 
 
 class PartPrecision:
-    """A part whose one attribute is `fp32_precision`."""
+    """Represent a part whose one attribute is `fp32_precision`."""
 
     def __init__(self, part: str) -> None:
         object.__setattr__(self, "_part", part)

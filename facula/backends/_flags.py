@@ -1,4 +1,4 @@
-"""Flags that a program sets before, or for the length of, some work."""
+"""Set flags, permanently or for the length of a block."""
 
 import contextlib
 

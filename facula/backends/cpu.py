@@ -1,4 +1,4 @@
-"""The CPU's instruction sets."""
+"""Report the CPU's instruction sets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Flags of CUDA's libraries: cuBLAS, which multiplies matrices where it is installed, and attention."""
+"""Set flags of CUDA's libraries: cuBLAS, which multiplies matrices where it is installed, and attention."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class _Products:
-    """Flags of matrix products."""
+    """Hold the flags of matrix products."""
 
     __slots__ = ()
     fp32_precision: Any = _cuda.Precision("matmul")
@@ -66,7 +66,8 @@ matmul: Any = _Products()
 
 
 class _PlanCache:
-    """Plans of Fourier transforms that are kept for a device (the current one), those that were used last.
+    """Control the cache of plans for Fourier transforms of one device (the current one); it holds the plans that were
+    used last.
 
     `size` is how many there are, `max_size` how many are kept at most; `clear()` forgets them. `cufft_plan_cache[device]`
     is that of another device. Where cuFFT is not installed, the plans are tables of our own kernels, for every length.
@@ -116,7 +117,7 @@ def is_built() -> bool:
 
 
 def _switch(name, backend):
-    def enable(enabled):
+    def enable(enabled: bool) -> None:
         _attention.allow(backend, enabled)
 
     def enabled():
@@ -238,7 +239,8 @@ def can_use_cudnn_attention(params: Any, debug: bool = False) -> bool:
 
 
 @contextlib.contextmanager
-def sdp_kernel(enable_flash=True, enable_math=True, enable_mem_efficient=True, enable_cudnn=True):
+def sdp_kernel(enable_flash: bool = True, enable_math: bool = True, enable_mem_efficient: bool = True,
+               enable_cudnn: bool = True):  # fmt: skip
     """Allow these kinds of attention inside. Deprecated (a FutureWarning): use `nn.attention.sdpa_kernel`.
 
     Args:
@@ -268,7 +270,7 @@ _ROCmFABackend = enum.Enum("_ROCmFABackend", {"Default": 0, "AOTriton": 1, "Ck":
 def _preference(name, kinds, now, supported, used, tell=lambda kind: None):
     """Get, and with an argument set, what is preferred; what is used is what is there. `tell` is told."""
 
-    def preferred(backend=None):
+    def preferred(backend: Any = None):
         nonlocal now
         if backend is None:
             return now
@@ -311,7 +313,7 @@ preferred_linalg_library: Callable[..., Any] = _preference(
     _LinalgBackend,
     _LinalgBackend(int(os.environ.get("TORCH_LINALG_PREFER_CUSOLVER") == "1")),  # as src/cuda/flags.h
     ("Default", "Cusolver"),
-    """ for factorisations on CUDA.
+    """ for factorizations on CUDA.
 
 By default cuSOLVER, where it is there, does single and large matrices, and our own kernels batches of small ones; with
 "cusolver" (or TORCH_LINALG_PREFER_CUSOLVER=1 in the environment) it does all that it can. There is no MAGMA.""",

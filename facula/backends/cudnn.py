@@ -1,4 +1,4 @@
-"""cuDNN, which convolves on CUDA devices where it is installed, and its flags."""
+"""Set flags of cuDNN, which computes convolutions on CUDA devices where it is installed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ rnn: Any = _cuda.PartPrecision("rnn")
 
 
 class _Module(types.ModuleType):
-    """The flags are attributes of the module that the library is told about."""
+    """Define the flags as attributes of the module; setting one passes it to the library."""
 
     enabled = _cuda.Switch(True, "cudnn")
     deterministic = _cuda.Switch(False, "deterministic")
@@ -111,8 +111,8 @@ def set_flags(
 
 @contextlib.contextmanager
 def flags(
-    enabled=False, benchmark=False, benchmark_limit=10, deterministic=False, allow_tf32=True, fp32_precision="none",
-    depthwise_kernel="auto",
+    enabled: bool = False, benchmark: bool = False, benchmark_limit: int = 10, deterministic: bool = False,
+    allow_tf32: bool = True, fp32_precision: str = "none", depthwise_kernel: str = "auto",
 ):  # fmt: skip
     """Set these flags inside.
 

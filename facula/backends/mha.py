@@ -1,4 +1,4 @@
-"""The fast path of multi-head attention in evaluation."""
+"""Switch the fast path of multi-head attention in evaluation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Intel MKL."""
+"""Report on Intel MKL, which Facula does not use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""oneDNN, the library behind convolution and matrix products on the CPU."""
+"""Set flags of oneDNN, the library that computes convolutions and matrix products on the CPU."""
 
 from __future__ import annotations
 

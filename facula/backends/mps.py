@@ -1,4 +1,4 @@
-"""Apple GPUs."""
+"""Report on Apple GPUs, which Facula does not support."""
 
 from __future__ import annotations
 

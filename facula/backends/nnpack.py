@@ -1,4 +1,4 @@
-"""NNPACK."""
+"""Report on NNPACK, which Facula does not use."""
 
 from __future__ import annotations
 

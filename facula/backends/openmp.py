@@ -1,4 +1,4 @@
-"""OpenMP."""
+"""Report on OpenMP."""
 
 from __future__ import annotations
 

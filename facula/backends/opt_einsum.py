@@ -1,4 +1,4 @@
-"""Choice of the order of products in einsum."""
+"""Choose the order of products in einsum."""
 
 from __future__ import annotations
 

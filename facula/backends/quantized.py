@@ -1,4 +1,6 @@
-"""Quantised kernels: one set, under the names of PyTorch's engines, which differ in how prepared networks are configured."""
+"""Choose the engine of quantized kernels. There is one set of kernels under the names of PyTorch's engines, which
+differ in how prepared networks are configured.
+"""
 
 from __future__ import annotations
 

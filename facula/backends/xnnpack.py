@@ -1,4 +1,4 @@
-"""XNNPACK."""
+"""Report on XNNPACK, which Facula does not use."""
 
 from __future__ import annotations
 

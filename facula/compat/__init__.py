@@ -1,4 +1,4 @@
-"""Running PyTorch programs unchanged: Facula under the name `torch`.
+"""Run PyTorch programs unchanged, with Facula under the name `torch`.
 
     python -m facula train.py --epochs 3        a program
     python -m facula -m package arguments       a package

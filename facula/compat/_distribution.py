@@ -1,6 +1,6 @@
-"""What importlib.metadata knows of the distribution `torch` while Facula goes by that name.
+"""Describe the distribution `torch` to importlib.metadata while Facula has that name.
 
-A file of its own, for who asks has importlib.metadata loaded, which others do not pay for.
+This is a file of its own because a caller has importlib.metadata loaded already, and other programs need not load it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Summary: Facula, standing in for PyTorch
 
 
 class Distribution(importlib.metadata.Distribution):
-    """The distribution."""
+    """Describe the distribution `torch`."""
 
     def read_text(self, filename):
         return {"METADATA": _METADATA, "top_level.txt": "torch\n"}.get(filename)

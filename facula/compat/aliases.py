@@ -1,4 +1,4 @@
-"""The import hook that makes `torch.x.y` the very module `facula.x.y`.
+"""Implement the import hook that makes `torch.x.y` the same module as `facula.x.y`.
 
 Both names lead to one module object, so classes compare equal whichever way a program reached them. Where
 Facula has no such module, one of the known names gives a placeholder module (placeholders.py).
@@ -35,7 +35,7 @@ def facula_name(name: str) -> str:
 
 
 class TorchFinder:
-    """Answers for `torch` and `functorch`, and everything below them, to the import system and to importlib.metadata."""
+    """Find `torch` and `functorch`, and everything below them, for the import system and importlib.metadata."""
 
     def find_spec(self, fullname: str, path: Any = None, target: Tensor | None = None) -> Any:
         if fullname.partition(".")[0] not in _PACKAGES:
@@ -75,7 +75,7 @@ def _locate(own):
 
 
 class _AliasLoader:
-    """Loads a `torch` name by importing the Facula module behind it."""
+    """Load a `torch` name by importing the Facula module that it stands for."""
 
     def __init__(self, own):
         self._own = own

@@ -1,4 +1,6 @@
-"""PyTorch's dispatch keys as names. Facula has no dispatcher; programs form sets of keys while they are imported."""
+"""Define PyTorch's dispatch keys as names. Facula has no dispatcher, but programs form sets of keys while they are
+imported.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ _KEYS = """
 
 
 class DispatchKey:
-    """A key of a dispatcher, by its name. There is no dispatcher here; programs form sets of keys while they are imported.
+    """Name a dispatch key. There is no dispatcher here, but programs form sets of keys while they are imported.
 
     Args:
         name: for example "CPU".
@@ -46,7 +48,7 @@ for _name in _KEYS.split():
 
 
 class DispatchKeySet:
-    """A set of keys; ``|``, ``&`` and ``-`` make others of two.
+    """Hold a set of keys; ``|``, ``&`` and ``-`` combine two sets.
 
     Args:
         keys: a key, or several.

@@ -1,4 +1,4 @@
-"""Names of PyTorch that programs ask for and that need no code of their own. Facts gathered from public programs.
+"""List names of PyTorch that programs look up and that need no code of their own. The list comes from public programs.
 
 `DECORATORS` hand back what they decorate. `ANSWERS` are functions that can be called and give a fixed value, such as "no".
 `ELSEWHERE` says where Facula keeps what PyTorch has under another (private) name. What is missing is in not_here.py.

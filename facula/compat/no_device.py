@@ -1,4 +1,4 @@
-"""The modules of device kinds that Facula does not support: `facula.mps`, `facula.mtia`, `facula.xpu`.
+"""Define the modules of device kinds that Facula does not support: `facula.mps`, `facula.mtia`, `facula.xpu`.
 
 What asks whether there is such a device is answered: no. What needs one is in not_here.py.
 """
@@ -34,7 +34,7 @@ _ANSWERS = {
     "reset_accumulated_memory_stats": ("device=None", None, "Do nothing: there are no counters."),
 }
 
-#: what is taken -> (a function that takes it, in words, in an example)
+#: what is taken -> (a function that takes it, in words, in an example); _TYPES are those of arguments
 _TAKING = {
     "": (lambda make: lambda: make(), "", ""),
     "device=None": (lambda make: lambda device=None: make(), "device: the number of a device, which is not read.", ""),
@@ -48,6 +48,8 @@ _TAKING = {
         "",
     ),
 }  # fmt: skip
+
+_TYPES = {"device": "Device", "obj": "Any", "stream": "Any", "seed": "int", "including_emulation": "bool"}
 
 #: which of them PyTorch has under each kind
 _ANSWERED = {
@@ -72,6 +74,7 @@ def _answer(kind, name):
     answer = function(value if callable(value) else lambda: value)
     answer.__name__ = answer.__qualname__ = name
     answer.__module__ = f"facula.{kind}"
+    answer.__annotations__ = {word: _TYPES[word] for word in (takes.partition("=")[0],) if word}
     call = f"torch.{kind}.{name}({example})"
     shown = f">>> with {call}:\n...     torch.ones(1)\ntensor([1.])" if value is contextlib.nullcontext else f">>> {call}"
     if value is not None and value is not contextlib.nullcontext:

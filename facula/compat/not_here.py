@@ -1,4 +1,5 @@
-"""Names that PyTorch has and Facula has not, with reasons: one table, which is read when such a name is requested.
+"""List names that PyTorch has and Facula lacks, with reasons, in one table, which is read when such a name is
+requested.
 
 `REASONS` says for a keyword why, and what to use instead. `NAMES` lists, by reason and module, the public names, and those
 private ones that programs are known to use; a module without names can be imported and is otherwise empty. `REMOVED` are
@@ -15,8 +16,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 REASONS: dict[Any, Any] = {
-    "quantised": ("this part of quantisation is not there", "ao.quantization, and dequantize() around what is missing"),
-    "graphs": ("models are quantised layer by layer, not as graphs", "ao.quantization.prepare, prepare_qat, quantize_dynamic"),
+    "quantized": ("this part of quantization is not there", "ao.quantization, and dequantize() around what is missing"),
+    "graphs": ("models are quantized layer by layer, not as graphs", "ao.quantization.prepare, prepare_qat, quantize_dynamic"),
     "pruning": ("this part of pruning is not there", "nn.utils.prune"),
     "sparse": ("this part of sparse tensors is not there yet", "the layouts COO and CSR"),
     "script": ("TorchScript programs are neither compiled nor run", "the Python program itself"),
@@ -60,7 +61,7 @@ REMOVED = {
 }
 
 NAMES = {
-    "quantised": {
+    "quantized": {
         "torch": (
             "choose_qparams_optimized", "empty_quantized", "fbgemm_linear_fp16_weight",
             "fbgemm_linear_fp16_weight_fp32_activation", "fbgemm_linear_int8_weight",

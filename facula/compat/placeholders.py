@@ -1,4 +1,5 @@
-"""Names of PyTorch that programs import and Facula does not have: they exist, and say so when used.
+"""Make placeholders for names of PyTorch that programs import and Facula lacks: they exist, and raise an error when
+they are used.
 
 A class or function that is missing (not_here.py) is an `Unsupported` class: it may stand in annotations, isinstance checks
 and base class lists; calling it raises NotImplementedError with its name, the reason and what was received. A few functions
@@ -31,7 +32,9 @@ _PARENTS = frozenset(name[:at] for name in not_here.MODULES for at, letter in en
 
 
 class NoDeviceError(NotImplementedError, AssertionError):
-    """A device that is not there was needed; PyTorch raises AssertionError in some of these places, RuntimeError in others."""
+    """Report that a device is needed that does not exist. PyTorch raises AssertionError in some of these places and
+    RuntimeError in others, so this error is both.
+    """
 
 
 def _described(value):
@@ -52,7 +55,7 @@ def refuse(full_name: Any, args: Any = (), kwargs: Any = None) -> Any:
 
 
 class Unsupported(type):
-    """The class of placeholders."""
+    """Create placeholders; this is their class."""
 
     def __call__(cls, *args: Any, **kwargs: Any) -> None:
         # a subclass defined by the program counts as a use of the base it stands on

@@ -1,4 +1,4 @@
-"""Starting a PyTorch program with Facula in torch's place, here and in the Python processes it starts."""
+"""Start a PyTorch program with Facula in the place of torch, in this process and in the Python processes that it starts."""
 
 from __future__ import annotations
 

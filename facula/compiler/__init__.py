@@ -1,4 +1,4 @@
-"""Compilation: functions are recorded when first called, so that later calls may keep ops waiting (docs/compile.md)."""
+"""Compile functions: they are recorded when they are first called, so that later calls may defer ops (docs/compile.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `functorch.compile` has: functions and modules whose passes are given to compilers, as graphs of ATen targets."""
+"""Provide `functorch.compile`: functions and modules whose passes are given to compilers, as graphs of ATen targets."""
 
 from __future__ import annotations
 

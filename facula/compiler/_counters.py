@@ -1,4 +1,4 @@
-"""What programs and tests ask of compiled functions: counters, times."""
+"""Report on compiled functions to programs and tests: counters, times."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Marks on functions and tensors for compiled functions.
+"""Mark functions and tensors for compiled functions.
 
 Python runs in every call, so what a mark promises of a function (that it is constant, that it may be in a graph) changes
 nothing; marks of sizes are kept on the tensors, where PyTorch keeps them.

@@ -1,4 +1,6 @@
-"""What compiled functions raise, under PyTorch's names. What only PyTorch's tracer raises is there for `except`."""
+"""Define the errors of compiled functions under PyTorch's names. Errors that only PyTorch's tracer raises exist for
+`except`.
+"""
 
 from __future__ import annotations
 
@@ -37,11 +39,11 @@ __all__ = [
 
 
 class TorchDynamoException(RuntimeError):
-    """An error of `torch.compile` itself, not of the program."""
+    """Report an error of `torch.compile` itself, not of the program."""
 
 
 class Unsupported(TorchDynamoException):
-    """A function compiled with `fullgraph=True` does what cannot be in one graph.
+    """Report that a function compiled with `fullgraph=True` does something that cannot be in one graph.
 
     Args:
         msg: the message.
@@ -57,7 +59,7 @@ class Unsupported(TorchDynamoException):
 
 
 class ShortenTraceback(TorchDynamoException):
-    """An error whose traceback begins at `first_useful_frame`."""
+    """Report an error whose traceback begins at `first_useful_frame`."""
 
     def __init__(self, *args: Any, first_useful_frame: Any = None) -> None:
         super().__init__(*args)
@@ -65,7 +67,7 @@ class ShortenTraceback(TorchDynamoException):
 
 
 class BackendCompilerFailed(ShortenTraceback):
-    """A backend raised while it was given a graph.
+    """Report that a backend raised an error for a graph.
 
     Args:
         backend_fn: the backend.
@@ -81,7 +83,7 @@ class BackendCompilerFailed(ShortenTraceback):
 
 
 class InvalidBackend(TorchDynamoException):
-    """`compile` was given the name of no backend.
+    """Report a name that belongs to no backend.
 
     Args:
         name: the name.
@@ -94,37 +96,39 @@ class InvalidBackend(TorchDynamoException):
 
 
 class RecompileError(TorchDynamoException):
-    """A function would be recorded again, which `config.error_on_recompile` forbids."""
+    """Report that a function would be recorded again, which `config.error_on_recompile` forbids."""
 
 
 class FailOnRecompileLimitHit(Exception):
-    """A function would be recorded more often than `config.recompile_limit`; `config.fail_on_recompile_limit_hit` is set."""
+    """Report that a function would be recorded more often than `config.recompile_limit` while
+    `config.fail_on_recompile_limit_hit` is set.
+    """
 
 
 RecompileLimitExceeded = FailOnRecompileLimitHit
 
 
 class ResetRequired(TorchDynamoException):
-    """`torch._dynamo.reset()` has to be called first."""
+    """Report that `torch._dynamo.reset()` has to be called first."""
 
     def __init__(self) -> None:
         super().__init__("compile: call torch._dynamo.reset() first, got another use of what was compiled before")
 
 
 class TorchRuntimeError(TorchDynamoException):
-    """PyTorch's tracer could not run an op. Here an op raises what it raises eagerly."""
+    """Report that PyTorch's tracer could not run an op. In Facula an op raises its own error, as it does eagerly."""
 
 
 class InternalTorchDynamoError(TorchDynamoException):
-    """PyTorch's tracer failed."""
+    """Report that PyTorch's tracer failed."""
 
 
 class ResumePrologueTracingError(TorchDynamoException):
-    """PyTorch's tracer failed where it goes on after a break."""
+    """Report that PyTorch's tracer failed where it continues after a break."""
 
 
 class RestartAnalysis(TorchDynamoException):
-    """PyTorch's tracer begins anew.
+    """Report that PyTorch's tracer begins anew.
 
     Args:
         args: the message.
@@ -137,47 +141,47 @@ class RestartAnalysis(TorchDynamoException):
 
 
 class SpeculationRestartAnalysis(RestartAnalysis):
-    """PyTorch's tracer begins anew."""
+    """Report that PyTorch's tracer begins anew."""
 
 
 class UnspecializeRestartAnalysis(RestartAnalysis):
-    """PyTorch's tracer begins anew."""
+    """Report that PyTorch's tracer begins anew."""
 
 
 class CompileCollectiveRestartAnalysis(RestartAnalysis):
-    """PyTorch's tracer begins anew."""
+    """Report that PyTorch's tracer begins anew."""
 
 
 class TensorifyScalarRestartAnalysis(RestartAnalysis):
-    """PyTorch's tracer begins anew."""
+    """Report that PyTorch's tracer begins anew."""
 
 
 class SkipFrame(TorchDynamoException):
-    """PyTorch's tracer leaves a function out."""
+    """Report that PyTorch's tracer skips a function."""
 
 
 class StepUnsupported(TorchDynamoException):
-    """PyTorch's tracer leaves a function where a statement cannot be traced."""
+    """Report that PyTorch's tracer leaves a function at a statement that it cannot trace."""
 
 
 class UncapturedHigherOrderOpError(TorchDynamoException):
-    """A function given to `cond` and its kind cannot be in a graph."""
+    """Report that a function given to `cond` or a related op cannot be in a graph."""
 
 
 class InfiniteGeneratorError(TorchDynamoException):
-    """A generator without end."""
+    """Report a generator without an end."""
 
 
 class ObservedException(TorchDynamoException):
-    """The program raised while PyTorch's tracer ran it."""
+    """Report that the program raised an error while PyTorch's tracer ran it."""
 
 
 class PackageError(TorchDynamoException):
-    """A compiled program could not be written or read."""
+    """Report that a compiled program could not be written or read."""
 
 
 class UserErrorType(enum.Enum):
-    """What the program did."""
+    """Name what the program did."""
 
     DYNAMIC_CONTROL_FLOW = enum.auto()
     ANTI_PATTERN = enum.auto()
@@ -190,7 +194,7 @@ class UserErrorType(enum.Enum):
 
 
 class UserError(Unsupported):
-    """The program does what cannot be in a graph, and could do it otherwise.
+    """Report that the program does something that cannot be in a graph, and that it could do otherwise.
 
     Args:
         error_type: what it does.
@@ -204,7 +208,7 @@ class UserError(Unsupported):
 
 
 class CondOpArgsMismatchError(TorchDynamoException):
-    """The branches of a condition do not give the same."""
+    """Report that the branches of a condition do not return the same structure."""
 
 
 def unimplemented(*, gb_type: str, context: str = "", explanation: str = "", hints: list[str] | None = None,

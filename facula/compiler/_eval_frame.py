@@ -1,4 +1,4 @@
-"""Functions and modules that are compiled, and those that are left out."""
+"""Compile functions and modules, and exclude others from compilation."""
 
 from __future__ import annotations
 
@@ -116,7 +116,8 @@ def reset_code(code: Any) -> None:
 
 
 class OptimizeContext:
-    """Compile a function or module that it is called with: how a compiled module was made is one, its `dynamo_ctx`.
+    """Compile the function or module that it is called with. The `dynamo_ctx` of a compiled module is the context that
+    made it.
 
     Args:
         settings: how; None: what it is called with is given back.
@@ -136,7 +137,7 @@ class OptimizeContext:
 
 
 class OptimizedModule(nn.Module):
-    """A module whose calls are compiled, under the name `_orig_mod`; attributes, also new ones, are those of the module inside.
+    """Compile the calls of a module, which is `_orig_mod`. All attributes, also new ones, are those of that module.
 
     Args:
         mod: the module.
@@ -301,7 +302,7 @@ def optimize_assert(backend: Any = "inductor", **settings: Any) -> Any:
 
 
 class ExplainOutput:
-    """What a call of a function does: how many stretches of ops it has, and where and why they end.
+    """Describe a call of a function: how many stretches of ops it has, and where and why they end.
 
     `str()` shows it. `graphs` are the stretches as texts, `recording` the recording of the core.
     """

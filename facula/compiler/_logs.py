@@ -1,7 +1,8 @@
-"""Which logs are on. A log is a logger of Python's, `torch.__graph_breaks`, or that of a part of the library, `torch._dynamo`.
+"""Control which logs are on. A log is a Python logger, `torch.__graph_breaks`, or that of a part of the library,
+`torch._dynamo`.
 
-What is told: graph_breaks, recompiles, graph_code and output_code of compiled functions. The other names of PyTorch's are
-known, and their loggers can be used by programs; Facula tells nothing there.
+Facula writes graph_breaks, recompiles, graph_code and output_code of compiled functions. PyTorch's other names exist,
+and programs can use their loggers, but Facula writes nothing to them.
 """
 
 from __future__ import annotations
@@ -191,7 +192,7 @@ def trace_structured(name: str, *args: Any, **kwargs: Any) -> None:
 
 
 class LazyString:
-    """A text that is made when it is written.
+    """Format a text only when it is written.
 
     Args:
         func: makes it.

@@ -1,8 +1,9 @@
-"""What happens around the looks of compiled functions: what a break is, who is told of recordings, which stance holds.
+"""Decide what the core does around its looks at compiled functions: what a break is, who is notified of recordings, and
+the stance.
 
-The core runs and records functions; it asks here before it records (`Settings.look_begins`), tells what it has recorded
-(`Settings.look_ended`), and asks what to raise where the program wants to know a value (`raised`). None of it is on the way
-of a call that is not recorded.
+A look is a call that the core records. It calls `Settings.look_begins` here before it records, passes what it has
+recorded to `Settings.look_ended`, and calls `raised` for the error to raise where the program reads a value. A call
+that is not recorded runs none of this code.
 """
 
 from __future__ import annotations
@@ -111,7 +112,8 @@ _here = threading.local()  # .settings: of what is being recorded; .error_on_bre
 
 
 class error_on_graph_break(contextlib.ContextDecorator):
-    """Within it a break of a recording is an error, as with `fullgraph`, or is none again, but where `fullgraph` holds.
+    """Make a break of a recording an error in a block, as with `fullgraph`, or make it none again where `fullgraph` is
+    not set.
 
     Args:
         error_on_graph_break: whether it is one.
@@ -145,7 +147,7 @@ def take_stance(name: str, backend: Any = None) -> None:
 
 
 class set_stance:
-    """How compiled functions behave from now on, within a block or in a function that is decorated.
+    """Set how compiled functions behave from now on, in a block, or in a decorated function.
 
     Args:
         stance: "default"; "force_eager": as if nothing was compiled; "eager_on_recompile": no call is recorded anew;
@@ -239,7 +241,7 @@ def is_same(a: Any, b: Any) -> bool:
 
 
 class Settings:
-    """How a function is compiled; the core reads it at each look.
+    """Hold how a function is compiled; the core reads the settings at each look.
 
     Args:
         fullgraph, dynamic, mode, backend, options: those of `compile`; the backend by its name.

@@ -1,4 +1,4 @@
-"""What programs ask of PyTorch's inductor: its modes and settings, which change nothing here."""
+"""List the modes and settings of PyTorch's inductor, which have no effect here."""
 
 from __future__ import annotations
 

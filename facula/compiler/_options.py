@@ -1,4 +1,4 @@
-"""Settings of PyTorch's inductor, which programs set. They keep their values; none of them changes what is computed here.
+"""Hold settings of PyTorch's inductor that programs set. None of them changes what is computed here.
 
 The names are those of PyTorch 2.13, but for groups of devices that Facula does not have.
 """

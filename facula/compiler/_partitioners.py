@@ -1,4 +1,6 @@
-"""What PyTorch divides a graph of both passes by. There is no such graph here: the tape says what a backward pass needs."""
+"""Name PyTorch's ways to divide a graph of both passes. Facula has no such graph: the tape determines what a backward
+pass needs.
+"""
 
 from __future__ import annotations
 

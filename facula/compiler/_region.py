@@ -1,4 +1,4 @@
-"""Show what the core has for compiled functions, and what it makes of a recording.
+"""Show the core's data on compiled functions, and the code that it makes of a recording.
 
 - `CompiledFunction(function, settings)`: a callable with `function`, `state` ("look", "learn", "trial", "follow", "pass"),
   `calls`, `recordings`, `reset()`; methods by `__get__`; a dictionary of its own (`functools.update_wrapper`), weak
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
 
 class Recording:
-    """Hold what is remembered of a call.
+    """Hold the record of a call.
 
     Attributes:
-        ops: (name, form, "file:line" or "", operands, results, group or -1) of each op; made when they are asked for.
+        ops: (name, form, "file:line" or "", operands, results, group or -1) of each op; made when they are first read.
         count: of the ops.
         demands: (what, "file:line" or "", how many ops before) of each value that the program asked for.
         groups, put_off, never_made, bytes_saved: of the last call that followed: groups that ran, ops that waited, results

@@ -1,4 +1,5 @@
-"""Settings of compiled functions, under PyTorch's names. Those with a meaning here come first; the others keep their values.
+"""Hold settings of compiled functions under PyTorch's names. Those that have an effect come first; the others are only
+stored.
 
 `recompile_limit` begins at 64, where PyTorch has 8: a further recording of a function costs little more than its call.
 """

@@ -1,4 +1,4 @@
-"""Settings of compilers, most of which are those of `_dynamo.config` under a second name."""
+"""Provide settings of compilers, most of which are those of `_dynamo.config` under a second name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The CPU as a device, and the memory that its allocator holds.
+"""Provide the CPU as a device, and the memory that its allocator holds.
 
 Freed memory is kept for the next request. `memory_stats` counts in bytes; `empty_cache` gives what is kept back to the
 system; `set_memory_limit` bounds the sum. `memory_budget` makes training keep within a bound.
@@ -111,7 +111,7 @@ def synchronize(device: Device = None) -> None:
 
 
 class Stream:
-    """Work on the CPU runs in the order of the program: a stream of it has nothing to order.
+    """Represent the order of work on the CPU, which is that of the program, so that a stream has nothing to do.
 
     Args:
         priority: kept, and without effect.
@@ -132,7 +132,7 @@ class Stream:
 
 
 class StreamContext(contextlib.AbstractContextManager["None"]):
-    """Selects a stream for a block: what `stream` gives.
+    """Select a stream for a block; `stream` returns it.
 
     Args:
         stream: the stream.
@@ -150,7 +150,7 @@ class StreamContext(contextlib.AbstractContextManager["None"]):
 
 
 class Event:
-    """A point in the order of a stream: passed as soon as it is recorded.
+    """Represent a point in the order of a stream, which is reached as soon as it is recorded.
 
     >>> event = torch.cpu.Event()
     >>> event.record()
@@ -339,7 +339,7 @@ def memory_budget(limit: str | float | None, folder: str | os.PathLike[str] | No
             the one that the environment variable FACULA_BUDGET_DIR names, or else all are computed again. The file in it has
             no name, and ends with the process.
 
-    Returns an object that tells what the budget does: its `summary()`, `events()` and `picture(path)`, the `limit`, and the
+    Returns: an object that tells what the budget does: its `summary()`, `events()` and `picture(path)`, the `limit`, and the
     `highest` bytes that were held. As a context manager it ends with its block, and the bound before is put back.
 
     Errors: ValueError for what is no size; RuntimeError for a folder in which no file can be made; TypeError for other types.
@@ -374,7 +374,7 @@ def set_packed_weights(bytes: Any) -> Any:
     Args:
         bytes: the bound; 0 keeps nothing.
 
-    Returns the bound before; at first it is an eighth of the memory. Values do not depend on it.
+    Returns: the bound before; at first it is an eighth of the memory. Values do not depend on it.
 
     >>> before = torch.cpu.set_packed_weights(0)
     >>> torch.cpu.set_packed_weights(before)
@@ -389,7 +389,7 @@ def set_private_layouts(wanted: Any) -> Any:
     Args:
         wanted: True or False.
 
-    Returns what held before. Values do not depend on it but for rounding.
+    Returns: what held before. Values do not depend on it but for rounding.
 
     >>> before = torch.cpu.set_private_layouts(False)
     >>> torch.cpu.set_private_layouts(before)

@@ -1,12 +1,12 @@
-"""Who holds the CPU's memory: a history of storages with the ops and source lines that made them, and a picture of it.
+"""Record the history of the CPU's memory: storages with the ops and source lines that made them, and a picture of it.
 
     facula.cpu.record_memory_history()
     train()
     snapshot = facula.cpu.memory_snapshot()
     facula.cpu.memory_picture("memory.svg", snapshot)
 
-Only storages that were made while the history was recorded are in it. Recording a storage takes
-about half a microsecond, with a short stack twice as long.
+The history has only storages that were made while it was recorded. Recording a storage takes about half a microsecond,
+with a short stack twice as long.
 """
 
 from __future__ import annotations
@@ -126,6 +126,7 @@ def memory_picture(path: str | PathLike[str], snapshot: Any = None, lines: int =
     """
     import matplotlib
 
+    # A backend that needs no display, since the picture goes into a file.
     matplotlib.use("agg")
     from matplotlib import pyplot
 

@@ -1,7 +1,7 @@
-"""CUDA devices: which there are, which is the current one, and waiting for them.
+"""Use CUDA devices: list them, choose the current one, and wait for them.
 
 Tensors come here by `device="cuda"`, `.to("cuda")` or `.cuda()`; ops on them are queued and return at once. NVIDIA's
-driver and libraries are opened when a device is first asked for; `why_unavailable()` says what is missing where
+driver and libraries are opened when a device is first used; `why_unavailable()` says what is missing where
 `is_available()` is False. With FACULA_CUDA=emulated in the environment there is one device of software, for tests of
 programs on machines without a GPU: it needs a C++ compiler and is slow.
 
@@ -158,7 +158,7 @@ def get_gencode_flags() -> str:
 
 
 class _CudaDeviceProperties(types.SimpleNamespace):
-    """What a device is like; sizes in bytes, clocks in kHz."""
+    """Describe a device; sizes are in bytes, clocks in kHz."""
 
     def __init__(self, **facts):
         uuid = facts.pop("uuid").hex()
@@ -269,7 +269,7 @@ def set_device(device: Device) -> None:
 
 
 class device:
-    """Context: the device is the current one inside.
+    """Make a device the current one in a block.
 
     Args:
         device: its number or name; None and negative numbers change nothing.
@@ -303,7 +303,7 @@ class device:
 
 
 class device_of(device):
-    """Context: the device of a tensor is the current one inside; a tensor on the CPU changes nothing.
+    """Make the device of a tensor the current one in a block; a tensor on the CPU changes nothing.
 
     Args:
         obj: the tensor.
@@ -383,7 +383,8 @@ AcceleratorError = facula.AcceleratorError
 
 
 class DeferredCudaCallError(Exception):
-    """What a call that waited for the first use of CUDA raised, in PyTorch. Here no call waits, and nothing raises it.
+    """Report the failure of a call that waited for the first use of CUDA. In Facula no call waits, and nothing raises
+    this error.
 
     >>> issubclass(torch.cuda.DeferredCudaCallError, Exception)
     True

@@ -1,4 +1,4 @@
-"""Devices as arguments: which one is meant, and an error where there is none."""
+"""Find the device that an argument names, and raise an error where there is none."""
 
 from __future__ import annotations
 

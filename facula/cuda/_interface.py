@@ -1,4 +1,6 @@
-"""`__cuda_array_interface__`, version 3: tensors as other libraries see them, and tensors on other libraries' memory."""
+"""Implement `__cuda_array_interface__`, version 3: other libraries read our tensors, and tensors use memory of other
+libraries.
+"""
 
 import facula
 from facula import _C

@@ -1,4 +1,4 @@
-"""The counters of a CUDA device's memory as a table: what `memory_summary` returns."""
+"""Print the counters of a CUDA device's memory as a table, which `memory_summary` returns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The functions of CUDA's run-time library that programs call by `cuda.cudart()`, done with the driver."""
+"""Implement the functions of CUDA's run-time library that programs call by `cuda.cudart()`, with the driver."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["CudaError", "check_error", "cudaError", "cudaStatus", "cudart"]
 
 
 class cudaError(enum.IntEnum):
-    """What calls of CUDA give: success, or an error."""
+    """Name the results of CUDA calls: success, or an error."""
 
     success = 0
     invalidValue = 1
@@ -27,7 +27,7 @@ class cudaError(enum.IntEnum):
 
 
 class cudaStatus:
-    """Two of those numbers, as old programs know them.
+    """Name two of those results under a name of old programs.
 
     >>> torch.cuda.cudaStatus.SUCCESS, torch.cuda.cudaStatus.ERROR_NOT_READY
     (0, 34)
@@ -38,7 +38,7 @@ class cudaStatus:
 
 
 class CudaError(RuntimeError):
-    """A call of CUDA failed.
+    """Report a call of CUDA that failed.
 
     Args:
         code: the number that it gave.
@@ -64,7 +64,7 @@ def check_error(res: int) -> None:
 
 
 class _Runtime:
-    """`cuda.cudart()`: cudaError, and functions that give one of its members."""
+    """Hold cudaError and functions that return one of its members; `cuda.cudart()` returns this class."""
 
     cudaError = cudaError
 

@@ -1,6 +1,6 @@
-"""What NVIDIA's management library says of a device: use, temperature, power, clocks, processes.
+"""Read the sensors of a device from NVIDIA's management library: use, temperature, power, clocks, processes.
 
-It is asked through the package `nvidia-ml-py` (module pynvml), which is imported when first needed.
+The library is used through the package `nvidia-ml-py` (module pynvml), which is imported at the first call.
 """
 
 from __future__ import annotations

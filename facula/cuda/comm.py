@@ -1,4 +1,4 @@
-"""Copies of tensors between devices."""
+"""Copy tensors between devices."""
 
 from facula.nn.parallel.comm import broadcast, broadcast_coalesced, gather, reduce_add, reduce_add_coalesced, scatter
 

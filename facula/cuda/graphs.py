@@ -1,4 +1,4 @@
-"""Graphs: the work of a stream, captured once and replayed at the cost of one launch.
+"""Capture the work of a stream once as a graph, and replay it at the cost of one launch.
 
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
@@ -59,7 +59,7 @@ def graph_pool_handle() -> tuple[int, Any]:
 
 
 class CUDAGraph:
-    """What a stream did between capture_begin() and capture_end(), to be done again by replay().
+    """Hold the work of a stream between capture_begin() and capture_end(), and repeat it with replay().
 
     Args:
         keep_graph: the graph stays changeable and is made launchable by instantiate(), or by the first replay().
@@ -236,7 +236,7 @@ def _pool_number(pool):
 
 
 class graph:
-    """Context: what is queued inside is captured into `cuda_graph`, on a stream of its own.
+    """Capture the work that is queued in a block into `cuda_graph`, on a stream of its own.
 
     Args:
         cuda_graph: the CUDAGraph.
@@ -272,6 +272,7 @@ class graph:
 
     def __enter__(self) -> None:
         facula.cuda.synchronize()
+        # A collection during the capture could free memory of the device, which a capture forbids.
         gc.collect()
         facula.cuda.empty_cache()
         self.stream_ctx.__enter__()
@@ -306,7 +307,7 @@ def make_graphed_callables(callables: Any, sample_args: Any, num_warmup_iters: i
         allow_unused_input: whether an argument or parameter may take no part in the result.
         pool: a pool to share.
 
-    Returns the graphed callable, or a tuple of them. A Module stays the same object: its forward is replaced for the mode
+    Returns: the graphed callable, or a tuple of them. A Module stays the same object: its forward is replaced for the mode
     (training or not) that it was captured in. Results are overwritten by the next call.
 
     Errors: RuntimeError within autocast that keeps casts, and for modules with hooks or with buffers that require gradients;
@@ -343,7 +344,7 @@ def make_graphed_callables(callables: Any, sample_args: Any, num_warmup_iters: i
 
 
 class _Graphed:
-    """One callable with its two graphs and the tensors that they read and write."""
+    """Hold one callable with its two graphs and the tensors that they read and write."""
 
     def __init__(self, function, sample_args, allow_unused):
         self.function, self.allow_unused = function, allow_unused

@@ -1,4 +1,5 @@
-"""Element-wise kernels around a function of one's own, compiled when first called and kept on disk as other kernels are.
+"""Compile element-wise kernels around a program's own function at the first call, and store them on disk as other
+kernels.
 
     fused = torch.cuda.jiterator._create_jit_fn(
         "template <typename T> T axpy(T x, T y, T alpha) { return alpha * x + y; }", alpha=1.0
@@ -26,7 +27,9 @@ _COMPUTE = {facula.float16: facula.float32, facula.bfloat16: facula.float32}
 
 
 class _JittedFunction:
-    """Calls the kernel: tensors of one CUDA device, which are broadcast and promoted, and the declared numbers by name."""
+    """Call the kernel with tensors of one CUDA device, which are broadcast and promoted, and with the declared numbers
+    by name.
+    """
 
     def __init__(self, code, by_reference, outputs, defaults):
         entries = list(_ENTRY.finditer(code))

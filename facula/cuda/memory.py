@@ -1,4 +1,4 @@
-"""The memory of CUDA devices: what the caching allocator holds, and giving it back.
+"""Report and control the memory of CUDA devices: what the caching allocator holds, and how to return it.
 
 Long because every function states its types and explains its arguments.
 """
@@ -64,6 +64,7 @@ def _trace(device):
     entries = []
     for action, address, size, stream, pool, stack, time_us in _C._cuda_memory_trace(device):
         entry = {"action": action, "addr": address, "frames": _stack(stack), "size": size, "stream": stream}
+        # Viewers of snapshots expect the free bytes of the device here, as there is no address.
         if action == "oom":
             entry["device_free"] = entry.pop("addr")
         entries.append({**entry, "pool_id": (0, pool), "time_us": time_us})
@@ -329,7 +330,7 @@ def memory_budget(limit: str | float | None, device: Device = None) -> MemoryBud
         limit: bytes, a text such as "8GB" or "512MiB", a share of the device's memory as a float, or None for no bound.
         device: its number or name; None: the current one.
 
-    Returns an object that tells what the budget does; as a context manager it ends with its block.
+    Returns: an object that tells what the budget does; as a context manager it ends with its block.
 
     Errors: NotImplementedError without a device; ValueError for what is no size; TypeError for other types.
 
@@ -432,7 +433,7 @@ def caching_allocator_delete(mem_ptr: Any) -> None:
 
 
 class MemPool:
-    """Memory apart from other memory: what is allocated in use_mem_pool() shares segments with nothing else.
+    """Hold memory apart from other memory: what is allocated in use_mem_pool() shares segments with nothing else.
 
     Its memory goes back to the driver by empty_cache(), once the pool is gone and nothing lies in it any more.
 
@@ -490,7 +491,7 @@ class MemPool:
 
 
 @contextlib.contextmanager
-def use_mem_pool(pool, device=None):
+def use_mem_pool(pool: MemPool, device: Device = None):
     """Take from the pool what this thread allocates on the device; threads that it starts do not.
 
     Args:
@@ -512,7 +513,8 @@ def use_mem_pool(pool, device=None):
 
 
 class CUDAPluggableAllocator:
-    """Two functions of a library: void* f(ssize_t size, int device, stream), void g(void*, ssize_t size, int device, stream).
+    """Allocate with two functions of a library: void* f(ssize_t size, int device, stream), void g(void*, ssize_t size,
+    int device, stream).
 
     Args:
         path_to_so_file: the library.
@@ -551,6 +553,7 @@ def change_current_allocator(allocator: Any) -> None:
     """
     _need_allocator(allocator)
     _C._cuda_change_allocator(*allocator._addresses)
+    # The library must stay loaded for as long as tensors lie in its memory.
     _library_in_use.append(allocator)
 
 

@@ -1,4 +1,4 @@
-"""NCCL, by which `facula.distributed` moves tensors between devices, and a program among its own devices."""
+"""Call NCCL, by which `facula.distributed` moves tensors between devices, and a program among its own devices."""
 
 from __future__ import annotations
 
@@ -75,6 +75,7 @@ def all_reduce(inputs: Sequence[Tensor], outputs: Sequence[Tensor] | None = None
         outputs: where results are written. Default: into the inputs.
         streams: of each device, in which it runs. Default: the current ones.
         comms: not supported.
+        op: the number of the operation.
 
     Errors: TypeError for a tensor alone; ValueError for another number of outputs or another operation.
 

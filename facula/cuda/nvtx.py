@@ -1,6 +1,7 @@
-"""Marks and ranges for NVIDIA's profilers (Nsight Systems), by NVTX's protocol: the profiler names its library in the
-environment, and where there is none, nothing happens. `facula.profiler.record_function` names ranges of the package's own
-profiler."""
+"""Mark events and ranges for NVIDIA's profilers (Nsight Systems) by NVTX's protocol. The profiler names its library in
+the environment; without one, nothing happens. `facula.profiler.record_function` names ranges of the package's own
+profiler.
+"""
 
 from __future__ import annotations
 
@@ -73,7 +74,7 @@ def mark(msg: str) -> None:
 
 
 @contextlib.contextmanager
-def range(msg, *args, **kwargs):
+def range(msg: str, *args: Any, **kwargs: Any):
     """Open a range of this thread for the block.
 
     Args:

@@ -1,5 +1,6 @@
-"""Control of NVIDIA's profilers (Nsight), which record between start() and stop() when told to. The profiler of the package
-itself is `facula.profiler`."""
+"""Control NVIDIA's profilers (Nsight), which can be set to record between start() and stop(). The profiler of the
+package itself is `facula.profiler`.
+"""
 
 from __future__ import annotations
 

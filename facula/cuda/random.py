@@ -1,4 +1,4 @@
-"""Random numbers of CUDA devices: each has a generator of its own.
+"""Control the random numbers of CUDA devices; each device has a generator of its own.
 
 `facula.manual_seed` seeds them, too; without a device these do nothing.
 """

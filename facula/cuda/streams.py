@@ -1,4 +1,4 @@
-"""Streams and events: queues of work on a device, and places in them.
+"""Define streams and events: queues of work on a device, and points in them.
 
 Work of one stream runs in order; streams wait for each other only where `wait_event` or `wait_stream` says so. The
 current stream of a thread is where its ops go: the default stream (0), or what `with stream(s)` says.
@@ -25,7 +25,7 @@ __all__ = ["Stream", "ExternalStream", "Event", "StreamContext", "stream", "curr
 
 
 class Stream(_any.Stream):
-    """A queue of work on a device, one of 32 of its priority.
+    """Represent a queue of work on a device, one of 32 of its priority.
 
     Args:
         device: its number or name; None: the current one.
@@ -100,6 +100,8 @@ class Stream(_any.Stream):
         Args:
             event: an Event; None: a new one.
 
+        Returns: the event.
+
         >>> if torch.cuda.is_available():
         ...     event = torch.cuda.current_stream().record_event()
         """
@@ -160,7 +162,7 @@ class Stream(_any.Stream):
 
 
 class ExternalStream(Stream):
-    """A stream that another library made, by its handle; that library keeps it alive.
+    """Represent a stream that another library made, by its handle; that library keeps it alive.
 
     Args:
         stream_ptr: the driver's handle.
@@ -194,10 +196,10 @@ def get_stream_from_external(data_ptr: Any, device: Device = None) -> ExternalSt
 
 
 class Event(_any.Event):
-    """A place in a stream: made when it is first recorded.
+    """Represent a point in a stream; it is created when it is first recorded.
 
     Args:
-        enable_timing: whether elapsed_time() can be asked.
+        enable_timing: whether elapsed_time() can be called.
         blocking: whether synchronize() sleeps instead of spinning.
         interprocess: whether another process can wait for it (ipc_handle(), or through a Queue of torch.multiprocessing);
             it then measures no time.
@@ -372,7 +374,7 @@ def set_stream(stream: Any) -> None:
 
 
 class StreamContext:
-    """Context: work goes to a stream, on its device: what `stream` gives.
+    """Direct work to a stream, on its device, in a block; `stream` returns this object.
 
     Args:
         stream: the Stream; None changes nothing.

@@ -1,4 +1,4 @@
-"""The fastest of cuBLASLt's ways for each matrix product, found by trying.
+"""Find the fastest of cuBLASLt's algorithms for each matrix product by measuring them.
 
     torch.cuda.tunable.enable()      # or PYTORCH_TUNABLEOP_ENABLED=1
     model(x)                         # a product of new sizes waits while up to 16 ways are timed
@@ -225,6 +225,8 @@ def read_file(filename: str | None = None) -> bool:
     Args:
         filename: the path; None: get_filename().
 
+    Returns: whether something was read.
+
     Errors: NotImplementedError without a device.
 
     >>> if torch.cuda.is_available():
@@ -315,6 +317,7 @@ def mgpu_tune_gemm_in_file(filename_pattern: str, num_gpus: int) -> None:
     if len(set(paths)) < num_gpus:
         raise ValueError(f"mgpu_tune_gemm_in_file: expected a file for each device (set_filename(name, True)), got {paths[0]}")
     shares = [(device, paths[device], sorted(lines)[device::num_gpus]) for device in range(num_gpus)]
+    # CUDA does not work in a process that was forked after its initialization.
     with multiprocessing.get_context("spawn").Pool(num_gpus) as pool:
         pool.starmap(_tune_on, shares)
     heads, found = [], set()
@@ -369,6 +372,7 @@ def _tune_one(op, sizes):
 
     def matrix(high, wide, step, is_turned):
         high, wide = (wide, high) if is_turned else (high, wide)
+        # Rows that are `step` elements apart have the leading dimension of the recorded problem.
         made = facula.rand(*batch, high, max(step, wide), device="cuda").to(dtype)[..., :wide]
         return made.mT if is_turned else made
 

@@ -1,4 +1,4 @@
-"""Compiles kernels ahead of their first use, into the disk cache: for images of containers, and before a job starts.
+"""Compile kernels ahead of their first use, into the disk cache: for images of containers, and before a job starts.
 
     python -m facula.cuda.warm --arch 90
 

@@ -1,8 +1,9 @@
-"""Several processes: groups, collectives, messages, and the stores by which processes meet.
+"""Communicate among several processes: groups, collectives, messages, and the stores by which processes find each
+other.
 
-Tensors travel by MPI, whose library is opened when `init_process_group` is called for more than one process (the package
-`mpich`, or the one that FACULA_MPI names). A program started as one process runs as well: its group has size 1, in which
-collectives hand every process, this one, its own values.
+Tensors are sent by MPI, whose library is opened when `init_process_group` is called for more than one process (the
+package `mpich`, or the library that FACULA_MPI names). A program that is started as one process runs as well: its group
+has size 1, and collectives return the process's own values.
 """
 
 from __future__ import annotations

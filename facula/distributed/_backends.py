@@ -1,4 +1,4 @@
-"""Which backends there are, what they are called, and the ways to reduce."""
+"""List the backends, their names, and the reductions."""
 
 from __future__ import annotations
 
@@ -93,8 +93,8 @@ def is_torchelastic_launched() -> bool:
 
 
 class ReduceOp(enum.Enum):
-    """How values of several processes become one: SUM, AVG (the sum over the number of processes), PRODUCT, MIN, MAX, the bits
-    of integers and bools by BAND, BOR, BXOR; PREMUL_SUM sums what is multiplied first.
+    """Name a reduction of the values of several processes: SUM, AVG (the sum over the number of processes), PRODUCT,
+    MIN, MAX, the bitwise BAND, BOR and BXOR of integers and bools, and PREMUL_SUM, which multiplies before it sums.
 
     Complex tensors are reduced by SUM, AVG and PREMUL_SUM only.
 
@@ -111,7 +111,7 @@ class ReduceOp(enum.Enum):
 
 
 class PremulSum:
-    """SUM of values that are multiplied by `factor` first.
+    """Sum values that are multiplied by `factor` first.
 
     Args:
         factor: a number.
@@ -144,7 +144,7 @@ def supports_complex(reduceOp: ReduceOp | PremulSum) -> bool:
 
 
 class Backend(str):
-    """The name of a backend, a str in lower case.
+    """Name a backend, as a str in lower case.
 
     Args:
         name: "gloo", "mpi", "nccl" or "fake", or one for each kind of device, "cpu:gloo,cuda:nccl". That a name is known does
@@ -175,7 +175,7 @@ class Backend(str):
 
 
 class BackendConfig:
-    """Which backend moves tensors of which kind of device.
+    """Map each kind of device to the backend that moves its tensors.
 
     Args:
         backend: such as "gloo", which is meant for all kinds of devices, or "cpu:gloo,cuda:nccl".

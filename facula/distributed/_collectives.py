@@ -1,4 +1,4 @@
-"""Collectives. Long because the docstring of each tells its arguments and has an example."""
+"""Define the collectives. Long because the docstring of each describes its arguments and has an example."""
 
 from __future__ import annotations
 
@@ -52,6 +52,8 @@ def all_reduce(tensor: Tensor, op: ReduceOp | PremulSum = ReduceOp.SUM, group: P
         group: the processes. Default: all.
         async_op: whether it only begins, and a Work is returned.
 
+    Returns: a Work with async_op; else None, as in a process outside of the group.
+
     Errors: DistBackendError in every process where shapes, dtypes or operations differ, TypeError for what is no Tensor or
     ReduceOp, ValueError for an op that complex tensors do not have.
 
@@ -79,6 +81,11 @@ def all_reduce_coalesced(tensors: Sequence[Tensor], op: ReduceOp | PremulSum = R
         group: the processes. Default: all.
         async_op: whether it only begins, and a Work is returned.
 
+    Returns: a Work with async_op; else None, as in a process outside of the group.
+
+    Errors: DistBackendError in every process where shapes, dtypes or operations differ, TypeError for what is no list of
+    tensors.
+
     >>> import torch.distributed as dist
     >>> dist.init_process_group("gloo", rank=0, world_size=1)
     >>> dist.all_reduce_coalesced([torch.ones(2), torch.ones(3)], op=dist.ReduceOp.AVG)
@@ -86,6 +93,8 @@ def all_reduce_coalesced(tensors: Sequence[Tensor], op: ReduceOp | PremulSum = R
     """
     tensors = _list("all_reduce_coalesced", "tensors", tensors)
     reduction = _reduction("all_reduce_coalesced", op, *tensors)
+    # Tensors of several dtypes are sent in one message for each dtype; real views let complex numbers join the real
+    # ones.
     if len({t.dtype for t in tensors}) > 1:
         tensors = [view_as_real(t) if t.is_complex() else t for t in tensors]
     group = member("all_reduce_coalesced", group)
@@ -103,6 +112,10 @@ def reduce(tensor: Tensor, dst: int | None = None, op: ReduceOp | PremulSum = Re
         group: the processes. Default: all.
         async_op: whether it only begins, and a Work is returned.
         group_dst: the rank in the group, in the place of `dst`.
+
+    Returns: a Work with async_op; else None, as in a process outside of the group.
+
+    Errors: DistBackendError in every process where shapes, dtypes, operations or ranks differ, TypeError for what is no tensor.
 
     >>> import torch.distributed as dist
     >>> dist.init_process_group("gloo", rank=0, world_size=1)
@@ -131,6 +144,10 @@ def broadcast(tensor: Tensor, src: int | None = None, group: ProcessGroup | None
         async_op: whether it only begins, and a Work is returned.
         group_src: the rank in the group, in the place of `src`.
 
+    Returns: a Work with async_op; else None, as in a process outside of the group.
+
+    Errors: DistBackendError in every process where shapes, dtypes or ranks differ, TypeError for what is no tensor.
+
     >>> import torch.distributed as dist
     >>> dist.init_process_group("gloo", rank=0, world_size=1)
     >>> x = torch.arange(3) if dist.get_rank() == 0 else torch.empty(3, dtype=torch.int64)
@@ -155,6 +172,10 @@ def all_gather(tensor_list: Sequence[Tensor], tensor: Tensor, group: ProcessGrou
         tensor: what this process gives; of one shape and dtype in all.
         group: the processes. Default: all.
         async_op: whether it only begins, and a Work is returned.
+
+    Returns: a Work with async_op; else None, as in a process outside of the group.
+
+    Errors: DistBackendError in every process where shapes or dtypes differ, TypeError for what is no tensor.
 
     >>> import torch.distributed as dist
     >>> dist.init_process_group("gloo", rank=0, world_size=1)
@@ -188,6 +209,8 @@ def all_gather_coalesced(output_tensor_lists: Sequence[Sequence[Tensor]], input_
         group: the processes. Default: all.
         async_op: whether it only begins, and a Work is returned.
 
+    Returns: a Work with async_op; else None, as in a process outside of the group.
+
     >>> import torch.distributed as dist
     >>> dist.init_process_group("gloo", rank=0, world_size=1)
     >>> found = [[torch.empty(2), torch.empty(1)]]
@@ -201,6 +224,7 @@ def all_gather_coalesced(output_tensor_lists: Sequence[Sequence[Tensor]], input_
         return None
     if not isinstance(output_tensor_lists, (list, tuple)) or len(output_tensor_lists) != group.size():
         raise ValueError(f"all_gather_coalesced: output_tensor_lists must have one list for each of {group.size()} processes")
+    # The argument has a list for each process, and all_gather needs a list for each tensor.
     columns = [[row[i] for row in output_tensor_lists] for i in range(len(input_tensor_list))]
     ended = _seen(group, "all_gather", input_tensor_list) if _C._watching() else None
     works = [_all_gather(group, column, tensor, True, False) for column, tensor in zip(columns, input_tensor_list)]
@@ -227,6 +251,8 @@ def all_gather_into_tensor(output_tensor: Tensor, input_tensor: Tensor, group: P
         input_tensor: what this process gives; of one shape and dtype in all.
         group: the processes. Default: all.
         async_op: whether it only begins, and a Work is returned.
+
+    Returns: a Work with async_op; else None, as in a process outside of the group.
 
     >>> import torch.distributed as dist
     >>> dist.init_process_group("gloo", rank=0, world_size=1)
@@ -255,6 +281,8 @@ def gather(tensor: Tensor, gather_list: Sequence[Tensor] | None = None, dst: int
         group: the processes. Default: all.
         async_op: whether it only begins, and a Work is returned.
         group_dst: the rank in the group, in the place of `dst`.
+
+    Returns: a Work with async_op; else None, as in a process outside of the group.
 
     >>> import torch.distributed as dist
     >>> dist.init_process_group("gloo", rank=0, world_size=1)
@@ -291,6 +319,8 @@ def scatter(tensor: Tensor, scatter_list: Sequence[Tensor] | None = None, src: i
         async_op: whether it only begins, and a Work is returned.
         group_src: the rank in the group, in the place of `src`.
 
+    Returns: a Work with async_op; else None, as in a process outside of the group.
+
     >>> import torch.distributed as dist
     >>> dist.init_process_group("gloo", rank=0, world_size=1)
     >>> mine = torch.empty(2)
@@ -325,6 +355,8 @@ def reduce_scatter(output: Tensor, input_list: Sequence[Tensor], op: ReduceOp | 
         group: the processes. Default: all.
         async_op: whether it only begins, and a Work is returned.
 
+    Returns: a Work with async_op; else None, as in a process outside of the group.
+
     >>> import torch.distributed as dist
     >>> dist.init_process_group("gloo", rank=0, world_size=1)
     >>> mine = torch.empty(2)
@@ -354,6 +386,8 @@ def reduce_scatter_tensor(output: Tensor, input: Tensor, op: ReduceOp | PremulSu
         group: the processes. Default: all.
         async_op: whether it only begins, and a Work is returned.
 
+    Returns: a Work with async_op; else None, as in a process outside of the group.
+
     >>> import torch.distributed as dist
     >>> dist.init_process_group("gloo", rank=0, world_size=1)
     >>> mine = torch.empty(2)
@@ -380,6 +414,8 @@ def all_gather_single(output: Tensor, input: Tensor, group: ProcessGroup | None 
         group: the processes. Default: all.
         async_op: whether it only begins, and a Work is returned.
 
+    Returns: a Work with async_op; else None, as in a process outside of the group.
+
     >>> import torch.distributed as dist
     >>> dist.init_process_group("gloo", rank=0, world_size=1)
     >>> found = torch.empty(2)
@@ -402,6 +438,8 @@ def reduce_scatter_single(output: Tensor, input: Tensor, op: ReduceOp | PremulSu
         group: the processes. Default: all.
         async_op: whether it only begins, and a Work is returned.
 
+    Returns: a Work with async_op; else None, as in a process outside of the group.
+
     >>> import torch.distributed as dist
     >>> dist.init_process_group("gloo", rank=0, world_size=1)
     >>> mine = torch.empty(2)
@@ -422,6 +460,8 @@ def all_to_all(output_tensor_list: Sequence[Tensor], input_tensor_list: Sequence
         input_tensor_list: what it gives, a tensor for each rank. Sizes may differ, as long as both ends of a message agree.
         group: the processes. Default: all.
         async_op: whether it only begins, and a Work is returned.
+
+    Returns: a Work with async_op; else None, as in a process outside of the group.
 
     Errors: ValueError for another number of tensors than of processes, and for different dtypes.
 
@@ -471,6 +511,8 @@ def all_to_all_single(output: Tensor, input: Tensor, output_split_sizes: Sequenc
         group: the processes. Default: all.
         async_op: whether it only begins, and a Work is returned.
 
+    Returns: a Work with async_op; else None, as in a process outside of the group.
+
     Errors: ValueError where the sizes are not as many as there are processes, or are not all rows, or parts are not equal.
 
     >>> import torch.distributed as dist
@@ -501,6 +543,8 @@ def barrier(group: ProcessGroup | None = None, async_op: bool = False, device_id
         async_op: whether it only begins, and a Work is returned.
         device_ids: accepted.
         timeout: how long, a timedelta. Default: that of the group.
+
+    Returns: a Work with async_op; else None, as in a process outside of the group.
 
     Errors: DistBackendError when some do not come in time, or have ended; it names them.
 

@@ -1,4 +1,4 @@
-"""The level of checks that programs ask for."""
+"""Hold the level of checks that programs set."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class _Debugger(pdb.Pdb):
-    """Reads the terminal, which children of a launcher are not given."""
+    """Read commands from the terminal directly, because children of a launcher have no standard input."""
 
     def interaction(self, *args, **kwargs):
         stdin = sys.stdin
@@ -46,6 +46,7 @@ def breakpoint(rank: int = 0, skip: int = 0, timeout_s: int = 3600) -> None:
     ...     dist.breakpoint(rank=0, skip=100)  # stops at the 101st step
     >>> dist.destroy_process_group()
     """
+    # The caller's frame: the debugger must stop in the program, not in this function.
     frame = sys._getframe(1)
     place = (frame.f_code.co_filename, frame.f_lineno)
     _calls[place] = _calls.get(place, 0) + 1
@@ -57,6 +58,7 @@ def breakpoint(rank: int = 0, skip: int = 0, timeout_s: int = 3600) -> None:
         debugger.reset()
         debugger.interaction(frame, None)
     group = member("breakpoint")
+    # The other ranks wait as long as somebody types, which is longer than a collective may usually take.
     before, group._timeout = group._timeout, datetime.timedelta(seconds=timeout_s)
     try:
         barrier()
@@ -71,7 +73,8 @@ _VARIABLE = "TORCH_DISTRIBUTED_DEBUG"
 
 
 class DebugLevel(enum.Enum):
-    """How much PyTorch checks: OFF, INFO or DETAIL. Here processes always compare what they call, whatever the level.
+    """Name how much PyTorch checks: OFF, INFO or DETAIL. In Facula, processes always compare what they call, whatever
+    the level is.
 
     >>> torch.distributed.DebugLevel["INFO"].value
     1

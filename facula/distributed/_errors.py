@@ -1,21 +1,21 @@
-"""What fails between processes."""
+"""Define the errors of communication between processes."""
 
 
 class DistError(RuntimeError):
-    """Something failed between processes."""
+    """Report a failure between processes."""
 
 
 class DistBackendError(DistError):
-    """A backend failed."""
+    """Report a failure of a backend."""
 
 
 class DistNetworkError(DistError):
-    """A connection failed."""
+    """Report a failure of a connection."""
 
 
 class DistStoreError(DistError):
-    """A store failed."""
+    """Report a failure of a store."""
 
 
 class QueueEmptyError(DistStoreError):
-    """A queue of a store has nothing to take."""
+    """Report that a queue of a store is empty."""

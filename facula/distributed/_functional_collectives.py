@@ -1,4 +1,4 @@
-"""Collectives that give new tensors and leave their inputs alone.
+"""Define collectives that return new tensors and do not change their inputs.
 
 Results are there when the call returns, so that `wait_tensor` has nothing to wait for. A group may be a ProcessGroup, a
 DeviceMesh of one dimension, a pair (DeviceMesh, dimension) or a list of ranks (of this process's group, or of all).
@@ -44,7 +44,7 @@ _groups_of_ranks: dict[Any, Any] = {}
 
 
 class AsyncCollectiveTensor(facula.Tensor):
-    """The type of results that are still on their way, of which there are none here."""
+    """Represent a result that is not complete yet. Facula makes no such results; the class exists for isinstance."""
 
 
 def _group(caller, group, tag):
@@ -67,6 +67,7 @@ def _of_ranks(ranks):
     if key not in _groups_of_ranks:
         everybody = list(range(dist.get_world_size()))
         made = [dist.group.WORLD if r == everybody else dist.new_group(r, sort_ranks=False) for r in lists]
+        # Every process makes all groups, because new_group is a collective; it uses only the one that it is in.
         _groups_of_ranks[key] = next(g for g, r in zip(made, lists) if dist.get_rank() in r)
     return _groups_of_ranks[key]
 
@@ -166,6 +167,7 @@ def permute_tensor(self, src_dst, group, tag=""):
     if sorted(src_dst) != list(range(size)):
         raise ValueError(f"permute_tensor: src_dst must have every rank below {size} once, got {src_dst}")
     flat = self.detach().reshape(-1)
+    # An all_to_all whose other parts are empty, so that no order of sends and receives can deadlock.
     sends = [flat.numel() if src_dst[me] == r else 0 for r in range(size)]
     receives = [flat.numel() if src_dst[r] == me else 0 for r in range(size)]
     return all_to_all_single(flat, receives, sends, found).view(self.shape)

@@ -1,4 +1,4 @@
-"""The default group, groups made of it, and what can be asked about them."""
+"""Define the default group, make groups from it, and answer questions about them."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ default_pg_timeout: timedelta = datetime.timedelta(minutes=30)
 
 
 class ProcessGroup(GroupMethods):
-    """Processes that call collectives together. `init_process_group` and `new_group` make them; a program does not call the
-    class.
+    """Represent processes that call collectives together. `init_process_group` and `new_group` make groups; programs do
+    not call the class.
 
-    Beside what is told here a group has PyTorch's methods `allreduce`, `broadcast`, `allgather` and so on, each of which gives
-    its `Work`. A group cannot be pickled: TypeError.
+    Besides the methods below, a group has PyTorch's methods `allreduce`, `broadcast`, `allgather` and so on, each of which
+    returns its `Work`. A group cannot be pickled: TypeError.
 
     Args:
         native: the group of the core.
@@ -100,7 +100,7 @@ class _WorldMeta(type):
 
 
 class group(metaclass=_WorldMeta):
-    """`group.WORLD` is the group of all processes, None before init_process_group.
+    """Hold the group of all processes in `group.WORLD`, which is None before init_process_group.
 
     >>> import torch.distributed as dist
     >>> dist.group.WORLD is None
@@ -113,8 +113,8 @@ class group(metaclass=_WorldMeta):
 
 
 class GroupMember(metaclass=_WorldMeta):
-    """`WORLD`, as that of `group`, and NON_GROUP_MEMBER, which `new_group` gives a process that is not among the ranks:
-    collectives with it do nothing.
+    """Hold `WORLD`, as `group` does, and NON_GROUP_MEMBER, which `new_group` returns in a process that is not one of
+    the ranks. Collectives with it do nothing.
 
     >>> torch.distributed.GroupMember.NON_GROUP_MEMBER
     -100
@@ -228,7 +228,8 @@ def init_process_group(backend: str | None = None, init_method: str | None = Non
         device_id: the CUDA device of this process, whose communicator is then made at once (every rank must say its own).
 
     Errors: ValueError when it is not known how many processes there are, or when there is a group already; RuntimeError for a
-    backend that cannot be used; DistStoreError when not all came in time, which names the missing ranks.
+    backend that cannot be used; DistStoreError when not all came in time, which names the missing ranks; TypeError for a
+    timeout that is no timedelta.
 
     >>> import torch.distributed as dist
     >>> dist.init_process_group("gloo", rank=0, world_size=1)
@@ -259,6 +260,7 @@ def init_process_group(backend: str | None = None, init_method: str | None = Non
         with _rendezvous.within(store, timeout):
             store = _rendezvous.meet(store, size, rank, timeout)
             _rendezvous.look_for_mpi()
+            # The rest of the deadline: meeting and connecting together must not take longer than it.
             left = max(ends - time.monotonic(), 0.5)  # who came late still gets in
             world = _C._dist_world("mpi", store._native, rank, size, left, nccl)
     if nccl and device is not None:
@@ -272,9 +274,11 @@ def init_process_group(backend: str | None = None, init_method: str | None = Non
 
 def _uncaught():
     """Return by which exception the program ends, as a line for the others; empty if by none."""
+    # The interpreter sets it for an uncaught exception before functions of atexit run.
     error = getattr(sys, "last_value", None)
     if error is None or isinstance(error, SystemExit):
         return ""
+    # Bounded, because every other process prints it.
     text = "".join(traceback.format_exception_only(error)).strip()[:1000]
     frames = traceback.extract_tb(error.__traceback__)
     return f"{text} ({frames[-1].filename}:{frames[-1].lineno})" if frames else text

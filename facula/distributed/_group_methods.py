@@ -1,4 +1,4 @@
-"""Collectives as methods of a group, with options as PyTorch's C++ class has them: each gives its Work."""
+"""Define the collectives as methods of a group, with the options of PyTorch's C++ class; each returns its Work."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class _Options:
-    """Attributes, which programs set; `timeout` is that of the group where it is not positive."""
+    """Hold options as attributes that programs set. `timeout` is that of the group where it is not positive."""
 
     _defaults: dict[str, Any] = {}
     timeout: timedelta | None
@@ -102,10 +102,10 @@ def _one(name, values):
 
 
 class GroupMethods:
-    """What ProcessGroup inherits. Ranks are those in the group."""
+    """Define the collectives that ProcessGroup inherits. Ranks are those in the group."""
 
     class BackendType(enum.IntEnum):
-        """Numbers of backends."""
+        """Number the backends."""
 
         UNDEFINED, GLOO, NCCL, UCC, MPI, XCCL, CUSTOM = range(7)
 
@@ -122,6 +122,7 @@ class GroupMethods:
             timeout = datetime.timedelta(seconds=timeout)
         if timeout is None or timeout.total_seconds() <= 0:
             return self
+        # A copy of the attributes around the same native group: changing the group itself would change other calls.
         hurried = object.__new__(type(self))
         hurried.__dict__.update(self.__dict__, _timeout=timeout)
         return hurried

@@ -1,8 +1,8 @@
-"""What launchers of others tell a process: its number, how many there are, and by what they may meet.
+"""Read what other launchers tell a process: its rank, the number of processes, and how they can find each other.
 
-RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT come first, whoever sets them (torchrun, Kubernetes, a loop of a shell). Where
-there is no MASTER_ADDR, the processes meet by what their launcher has: srun's list of nodes, the table that mpiexec keeps for
-its processes (PMI-1), or the folder that Open MPI's mpirun makes for a job.
+RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT have precedence, whoever sets them (torchrun, Kubernetes, a loop of a
+shell). Without MASTER_ADDR, the processes find each other by what their launcher provides: srun's list of nodes, the
+table that mpiexec holds for its processes (PMI-1), or the folder that Open MPI's mpirun makes for a job.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ._store import FileStore, Store, TCPStore
 
 
 class _Names(NamedTuple):
-    """The environment variables of a launcher."""
+    """Hold the names of a launcher's environment variables."""
 
     rank: str
     size: str
@@ -101,6 +101,7 @@ def slurm_port() -> int:
     if job is None:
         raise ValueError("init_process_group: MASTER_PORT must be set where there is no SLURM_JOB_ID, got neither")
     step = number(["SLURM_STEP_ID", "SLURM_STEPID"]) or 0
+    # The factor, a prime, separates the ports of consecutive jobs that have a few steps each.
     return _LEAST_PORT + (job * 31 + step) % _PORTS
 
 
@@ -119,9 +120,11 @@ def _check_that_srun_started() -> None:
 
 
 class _Pmi:
-    """What a process asks an mpiexec: lines of `key=value` on the descriptor that it got (PMI-1)."""
+    """Query an mpiexec by PMI-1: lines of `key=value` on the file descriptor that it passes to the process."""
 
     def __init__(self, fd: int, timeout: float) -> None:
+        # A copy of the descriptor, because closing the socket must not close mpiexec's: an MPI library may use it
+        # later.
         self._socket = socket.socket(fileno=os.dup(fd))
         self._socket.settimeout(timeout)
         self._lines = self._socket.makefile("rb")
@@ -149,6 +152,7 @@ def _by_mpiexec(rank: int, size: int, timeout: datetime.timedelta) -> Store:
         if rank == 0:
             store, where = serve(number(["MPI_LOCALNRANKS"]) == size, timeout)
             pmi.ask(f"put kvsname={table} key=facula value={where}", "put_result")
+        # What is put into the table is visible to others only after a barrier.
         pmi.ask("barrier_in", "barrier_out")
         if rank:
             store = connect(pmi.ask(f"get kvsname={table} key=facula", "get_result")["value"], timeout)
@@ -167,6 +171,7 @@ def serve(alone: bool, timeout: datetime.timedelta) -> tuple[TCPStore, str]:
     Args:
         alone: whether all processes are on this machine.
     """
+    # The port is open to the whole network, so that processes of others must not be able to use the store.
     token = secrets.token_hex(16)
     address = "127.0.0.1" if alone else _address_for_others()
     served = TCPStore(address, 0, None, True, timeout, _token=token)

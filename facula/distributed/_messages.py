@@ -1,4 +1,4 @@
-"""Messages from one process to another, and several operations at once."""
+"""Send messages from one process to another, and start several operations at once."""
 
 from __future__ import annotations
 
@@ -38,6 +38,10 @@ def isend(tensor: Tensor, dst: int | None = None, group: ProcessGroup | None = N
 
     The group of the example sends nothing, so that one process can show it.
 
+    Returns: a Work, or None in a process outside of the group.
+
+    Errors: ValueError for this process itself, or where neither dst nor group_dst is given; TypeError for what is no tensor.
+
     >>> import torch.distributed as dist
     >>> dist.init_process_group("fake", rank=0, world_size=2)
     >>> dist.isend(torch.ones(2), dst=1).wait()
@@ -63,6 +67,10 @@ def irecv(tensor: Tensor, src: int | None = None, group: ProcessGroup | None = N
         group_src: the rank in the group, in the place of `src`.
 
     The group of the example sends nothing, so that one process can show it.
+
+    Returns: a Work, or None in a process outside of the group.
+
+    Errors: ValueError for this process itself; TypeError for what is no tensor.
 
     >>> import torch.distributed as dist
     >>> dist.init_process_group("fake", rank=0, world_size=2)
@@ -129,13 +137,14 @@ def recv(tensor: Tensor, src: int | None = None, group: ProcessGroup | None = No
     _tensors("recv", tensor)
     work = _run(group, _RECV, "recv", _NOTHING, [tensor], True, root=_other("recv", group, src, group_src, True), tag=tag)
     if group._coalesced is not None:
+        # Inside a coalescing manager the message has not arrived yet, so the rank that sent it is not known.
         return src
     work.wait()
     return group._ranks[work.source_rank()]
 
 
 class P2POp:
-    """One `isend` or `irecv` of a batch, which `batch_isend_irecv` starts.
+    """Describe one `isend` or `irecv` of a batch, which `batch_isend_irecv` starts.
 
     Args:
         op: the function `isend` or `irecv`; ValueError for another.
@@ -188,6 +197,8 @@ def batch_isend_irecv(p2p_op_list: Sequence[P2POp]) -> list[Work]:
     if any(op.group is not p2p_op_list[0].group for op in p2p_op_list):
         raise ValueError("batch_isend_irecv: all operations of a batch need one group, got several")
     native = member("batch_isend_irecv", p2p_op_list[0].group)._native
+    # In a batch the engine starts all operations before it waits for any, as two processes may send to each other
+    # first.
     native.begin_batch()
     try:
         works = [op.op(op.tensor, op.peer, op.group, op.tag, op.group_peer) for op in p2p_op_list]

@@ -1,4 +1,4 @@
-"""Collectives of Python objects, as pickled bytes: the processes of a group trust each other."""
+"""Define collectives of Python objects, which are sent as pickled bytes: the processes of a group trust each other."""
 
 from __future__ import annotations
 
@@ -106,6 +106,7 @@ def gather_object(obj: Any, object_gather_list: list[Any] | None = None, dst: in
         _places("gather_object", "object_gather_list", object_gather_list, group.size())
     data, count = _bytes_of(obj)
     counts = _counts_of_all(count, group)
+    # gather needs equal sizes, so that shorter pickles are padded to the longest.
     parts = [facula.empty(max(counts), dtype=facula.uint8) for _ in counts] if here else None
     gather(_filled(data, max(counts)), parts, group=group, group_dst=root)
     if here:
@@ -180,6 +181,7 @@ def scatter_object_list(scatter_object_output_list: list[Any], scatter_object_in
     if here:
         _places("scatter_object_list", "scatter_object_input_list", scatter_object_input_list, group.size())
         parts = [_bytes_of(value) for value in scatter_object_input_list]
+    # scatter needs equal sizes, too, and only the root knows the longest pickle.
     largest = facula.tensor([max((d.numel() for d, _ in parts), default=0)])
     broadcast(largest, group=group, group_src=root)
     data, count = facula.empty(int(largest), dtype=facula.uint8), facula.empty(1, dtype=facula.int64)
@@ -244,6 +246,7 @@ def recv_object_list(object_list: list[Any], src: int | None = None, group: Proc
     counts = facula.empty(len(object_list), dtype=facula.int64)
     source = recv(counts, src, group, group_src=group_src)
     data = facula.empty(int(counts.sum()), dtype=facula.uint8)
+    # From the process that sent the counts: without src, another one's message could come first.
     recv(data, source, group)
     object_list[:] = [_value_of(part, part.numel()) for part in data.split(counts.tolist())]
     return source

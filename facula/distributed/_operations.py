@@ -1,4 +1,4 @@
-"""How collectives and messages are started, and what is known of one that is under way.
+"""Start collectives and messages, and track those that are in progress.
 
 The arguments are checked here; `src/distributed/operation.cpp` lays out memory and transfers.
 """
@@ -26,7 +26,7 @@ _BARRIER, _SEND, _RECV = range(8, 11)
 
 
 class Work:
-    """A collective or a message under way. `wait` makes sure that it is done; errors are raised there.
+    """Represent a collective or a message in progress. `wait` returns when it is complete and raises its errors.
 
     Collectives give one with `async_op=True`, `isend` and `irecv` always; a program does not call the class.
 
@@ -123,7 +123,7 @@ class Work:
 
 
 class _Works:
-    """Several, as one."""
+    """Wait for several operations as if they were one."""
 
     def __init__(self, works: Sequence[Work]) -> None:
         self._works = works
@@ -206,6 +206,7 @@ def _seen(group, name, tensors, root=0):
     """Tell a profile that a collective begins: what it gives, unless None, is called at the end."""
     from facula.autograd.profiler import begin_asynchronous
 
+    # The names that PyTorch's profiles have for these operations.
     name = {"isend": "send", "irecv": "recv"}.get(name, name.removesuffix("_coalesced"))
     if root < 0:
         name = "recvAnySource"
@@ -218,9 +219,11 @@ def _run(
 ):  # fmt: skip
     limit = group._timeout.total_seconds() if timeout is None else seconds(timeout, None)
     collected = group._coalesced
+    # Operations that a coalescing manager collects are waited for at its end.
     waits = not async_op and collected is None
     ended = _seen(group, name, inputs or outputs, root) if shown and _C._watching() else None
     native = group._native.run(kind, name, inputs, outputs, *reduction, root, tag, in_splits, out_splits, limit, waits)
+    # The core has run the operation to its end already.
     if native is None:
         if ended is not None:
             ended()

@@ -1,4 +1,4 @@
-"""The flight recorder: the last 2,000 operations of this process, in the format that PyTorch's `fr_trace` reads (2.10)."""
+"""Record the last 2,000 operations of this process (flight recorder), in the format that PyTorch's `fr_trace` reads (2.10)."""
 
 from __future__ import annotations
 
@@ -39,6 +39,7 @@ def _entry(record, groups):
         "op_id": number,
         "profiling_name": f"gloo:{_KINDS[kind]}{meta}",
         "time_created_ns": int(created * _NANOSECONDS),
+        # A time of 0 means that the operation has not come that far.
         "time_discovered_started_ns": int(started * _NANOSECONDS) or None,
         "time_discovered_completed_ns": int(completed * _NANOSECONDS) or None,
         "duration_ms": (completed - started) * 1e3 if completed and started else None,
@@ -72,6 +73,7 @@ def dump(path):
 
 def dump_on_signal():
     """Make SIGUSR2 write them to the file that FACULA_FLIGHT_RECORDER and the rank name, also while an operation waits."""
+    # Python allows handlers of signals only in the main thread. A handler of the program's own stays in place.
     here = threading.current_thread() is threading.main_thread()
     if here and "FACULA_FLIGHT_RECORDER" in os.environ and signal.getsignal(signal.SIGUSR2) == signal.SIG_DFL:
         signal.signal(signal.SIGUSR2, lambda number, frame: _group._world is not None and dump(_own_file()))

@@ -1,5 +1,5 @@
-"""Gradients of several processes, averaged while the backward pass runs: what a program sees of it, and which bucket a
-parameter is in. The work is done by `src/distributed/reducer.h`, whose first lines are the policy.
+"""Average the gradients of several processes while the backward pass runs: the part that a program uses, and the choice
+of the bucket for each parameter. `src/distributed/reducer.h` does the work; its first lines are the policy.
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ if TYPE_CHECKING:
     from facula import Tensor
     from facula.distributed._group import ProcessGroup
 
+# Small, so that the first reduction starts early in the backward pass; PyTorch has the same size.
 FIRST_BUCKET_BYTES = 1 << 20
 
 
 class GradBucket:
-    """Gradients that travel together, as communication hooks see them."""
+    """Hold gradients that are sent together, for communication hooks."""
 
     def __init__(self, native, index: int, parameters: list[facula.Tensor], is_last: bool) -> None:
         self._native, self._index, self._parameters, self._is_last = native, index, parameters, is_last
@@ -61,7 +62,7 @@ class GradBucket:
 
 
 class Reducer:
-    """Averages gradients of `parameters` over a process group.
+    """Average the gradients of `parameters` over a process group.
 
     Args:
         parameters: (name, parameter) in the order of registration.
@@ -88,6 +89,7 @@ class Reducer:
             process_group._timeout.total_seconds(), _weakly(self._launch), _weakly(self._land),
         )  # fmt: skip
         self._tell_options()
+        # In reverse order of registration: gradients of the last layers are complete first.
         self._make_buckets(range(len(self._parameters) - 1, -1, -1))
         self.first_sizes: list[int] = self.sizes()
 
@@ -161,6 +163,8 @@ class Reducer:
         self.was_rebuilt: bool = True
         came = self._native.order()
         rest = set(range(len(self._parameters))).difference(came)
+        # Parameters without a gradient come last, in the order of the first buckets. Rank 0 decides, because the orders
+        # of processes may differ and their buckets must not.
         told = facula.tensor(came + sorted(rest, reverse=True), dtype=facula.int64)
         self._dist.broadcast(told, self._dist.get_global_rank(self.process_group, 0), group=self.process_group)
         for _, parameter in self._parameters:  # gradients that lie in the old buckets stay what they are
@@ -197,6 +201,7 @@ class Reducer:
         tensor = result[0] if isinstance(result, (list, tuple)) else result
         if not isinstance(tensor, facula.Tensor):
             raise TypeError(f"register_comm_hook: the hook's Future must give a tensor, got {type(tensor).__name__}")
+        # A hook that works in place returns the buffer itself, and nothing has to be copied.
         if tensor.untyped_storage()._cdata != bucket._storage.untyped_storage()._cdata:
             bucket.set_buffer(tensor)
         if not all_used or not self.static_graph:
@@ -224,6 +229,8 @@ class Reducer:
 
 def _weakly(method):
     """Return a function that calls a method as long as its object lives."""
+    # The core holds the function in hooks of parameters. A strong reference would be a cycle through C++, which
+    # Python's collector does not see.
     reference = weakref.WeakMethod(method)
 
     def call(*args):

@@ -1,4 +1,4 @@
-"""How processes find each other: the store that init_process_group uses, and who is there."""
+"""Find the other processes: the store that init_process_group uses, and the number of processes."""
 
 from __future__ import annotations
 
@@ -67,6 +67,7 @@ def _served_by_launcher():
 def _tcp(host, port, rank, timeout):
     key = (host, port)
     if key not in _stores:
+        # A launcher that holds the store outlives the processes, so that none of them must serve it.
         holds = rank == 0 and not _served_by_launcher()
         try:
             _stores[key] = TCPStore(host, port, None, holds, timeout, multi_tenant=True)
@@ -127,6 +128,7 @@ def _refuse(store, rank, why):
 
 
 def _agree(store, rank, what, value):
+    # The first process sets the value; all others compare theirs with it.
     found = store.compare_set(what, "", value).decode()
     if found != value:
         _refuse(store, rank, f"all processes need one {what}, another has {found}, got {value}")
@@ -164,6 +166,7 @@ def _meet(store, size, rank, timeout):
 
     _agree(store, rank, "world_size", str(size))
     _agree(store, rank, "version", __version__)
+    # add is atomic, so exactly one of two processes with the same rank reads 1.
     if store.add(f"rank{rank}", 1) != 1:
         _refuse(store, rank, f"two processes say that they are rank {rank} of {size}, each has its own")
     connected = isinstance(_below(store), TCPStore)
@@ -179,6 +182,7 @@ def _meet(store, size, rank, timeout):
         raise DistStoreError(f"init_process_group: {why}") from None
     if connected:
         return store
+    # Other kinds of stores do not notice when a process dies, and later operations need to know it.
     beside = _tcp_beside(store, everybody, rank, timeout)
     _C._dist_announce(beside._native, rank)
     return beside

@@ -1,4 +1,6 @@
-"""Stores: keys and values that processes share, by which they find each other. `src/distributed/store.h` has the kinds."""
+"""Define stores: keys and values that processes share, by which they find each other. `src/distributed/store.h` has the
+kinds.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,8 @@ def _seconds(name, timeout):
 
 
 class Store:
-    """Keys and values that processes share, by which they find each other. A program makes a HashStore, FileStore or TCPStore.
+    """Hold keys and values that processes share, by which they find each other. A program makes a HashStore, FileStore
+    or TCPStore.
 
     A class of one's own defines `set`, `get`, `add`, `wait`, `check`, `compare_set` and `delete_key`; the other methods are
     made of these. Values are bytes; where one is given, str stands for its UTF-8.
@@ -139,6 +142,7 @@ class Store:
             world_size: how many.
             timeout: how long, a timedelta. Default: that of the store. DistStoreError when they do not come in time.
         """
+        # The last process to arrive releases the others.
         if self.add(f"{key}/count", 1) == world_size:
             self.set(f"{key}/all", "1")
         self.wait([f"{key}/all"], timeout or self.timeout)
@@ -153,7 +157,7 @@ _SAME = "set get add compare_set check delete_key num_keys append multi_get mult
 
 
 class _NativeStore(Store):
-    """A store of the core, which keeps its own timeout."""
+    """Wrap a store of the core and hold its timeout."""
 
     if TYPE_CHECKING:  # what the core does, of _SAME
 
@@ -167,6 +171,7 @@ class _NativeStore(Store):
     def __init__(self, native: Any) -> None:
         self._native = native
         for name in _SAME:
+            # Bound methods of the core as attributes, which saves a Python call for each request.
             setattr(self, name, getattr(native, name))
 
     def __reduce__(self) -> Any:
@@ -230,7 +235,7 @@ class _NativeStore(Store):
 
 
 class HashStore(_NativeStore):
-    """A store in this process, for its threads. It has all methods of `Store`, and queues.
+    """Hold keys and values in this process, for its threads. The class has all methods of `Store`, and queues.
 
     >>> store = torch.distributed.HashStore()
     >>> store.set("key", "value")
@@ -246,7 +251,7 @@ class HashStore(_NativeStore):
 
 
 class FileStore(_NativeStore):
-    """A store in a file, for processes that share a directory.
+    """Hold keys and values in a file, for processes that share a directory.
 
     Args:
         file_name: a file that is not there yet.
@@ -273,7 +278,7 @@ class FileStore(_NativeStore):
 
 
 class TCPStore(_NativeStore):
-    """A store that one process, the master, serves to others over TCP.
+    """Hold keys and values in one process, the master, which serves them to others over TCP.
 
     It listens on the addresses of `host_name` only, or on FACULA_STORE_BIND. Where FACULA_STORE_TOKEN is set, clients without
     the same one are refused.
@@ -317,7 +322,8 @@ class TCPStore(_NativeStore):
 
 
 class PrefixStore(_NativeStore):
-    """A view of a store whose keys begin with `prefix` and a slash, so that several uses of it do not meet.
+    """View the part of a store whose keys begin with `prefix` and a slash, so that several uses of a store do not
+    conflict.
 
     Args:
         prefix: a str.

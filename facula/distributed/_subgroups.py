@@ -1,4 +1,4 @@
-"""Groups made of the default group."""
+"""Make groups of some ranks of the default group."""
 
 from __future__ import annotations
 
@@ -49,6 +49,7 @@ def split_group(parent_pg: ProcessGroup | None = None, split_ranks: Sequence[Seq
         raise ValueError(f"split_group: expected lists of ranks, each rank once, got {split_ranks}")
     mine = None
     for part in ranks:
+        # Every process makes the groups of all parts, in the same order, because new_group is a collective.
         made = new_group(part, timeout, backend, pg_options, group_desc=group_desc)
         if get_rank() in part:
             mine = made
@@ -98,6 +99,8 @@ def new_group(ranks: Sequence[int] | None = None, timeout: timedelta | None = No
     if native is None:
         return GroupMember.NON_GROUP_MEMBER
     if use_local_synchronization:
+        # Only members call this, so the sequence number of the world is not the same for all; counting per list of
+        # ranks is.
         times = _made[tuple(chosen)] = _made.get(tuple(chosen), 0) + 1
         title = f"{chosen} {times}"
     else:
@@ -123,6 +126,10 @@ def new_subgroups(group_size: int | None = None, group: ProcessGroup | None = No
         backend: of the groups. Default: that of the group of all.
         pg_options: accepted.
         group_desc: what errors call the groups. Default: their ranks.
+
+    Returns: the group of this process, and a list of all groups.
+
+    Errors: ValueError for a group_size that does not divide the number of processes.
 
     >>> import torch.distributed as dist
     >>> dist.init_process_group("fake", rank=2, world_size=4)
@@ -154,6 +161,10 @@ def new_subgroups_by_enumeration(ranks_per_subgroup_list: Sequence[Sequence[int]
         backend: of the groups. Default: that of the group of all.
         pg_options: accepted.
         group_desc: what errors call the groups. Default: their ranks.
+
+    Returns: the group of this process or None, and a list of all groups.
+
+    Errors: ValueError for an empty list, and for a rank that comes twice.
 
     >>> import torch.distributed as dist
     >>> dist.init_process_group("fake", rank=2, world_size=4)

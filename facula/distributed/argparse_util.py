@@ -1,4 +1,4 @@
-"""Command-line options whose defaults come from the environment: PET_<OPTION>."""
+"""Define command-line options whose defaults come from the environment: PET_<OPTION>."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ __all__ = ["check_env", "env"]
 
 
 class env(argparse.Action):
-    """An `argparse` action: an option with a value, from PET_<its name> of the environment when it is not given.
+    """Define an `argparse` action: an option with a value, which is read from PET_<its name> in the environment when it
+    is not given.
 
     Args:
         dest: its name.
@@ -38,7 +39,8 @@ class env(argparse.Action):
 
 
 class check_env(argparse.Action):
-    """An `argparse` action: a switch, on when given or when PET_<its name> of the environment is 1 or true.
+    """Define an `argparse` action: a switch, which is on when it is given or when PET_<its name> in the environment is
+    1 or true.
 
     Args:
         dest: its name.

@@ -1,4 +1,4 @@
-"""Objects that processes exchange, with the errors of those that make them."""
+"""Exchange objects between processes, and raise in all of them the error of a process that failed to make its object."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["SyncPayload", "all_gather", "all_gather_object_enforce_type", "broad
 
 @dataclass
 class SyncPayload:
-    """What a process gives the others: an object, or what went wrong when it was made.
+    """Hold what a process sends to the others: an object, or the error that occurred when it was made.
 
     Args:
         stage_name: what all of them must call it.

@@ -1,4 +1,4 @@
-"""How long collectives wait."""
+"""Define how long collectives wait."""
 
 from __future__ import annotations
 

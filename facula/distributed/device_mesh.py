@@ -1,4 +1,4 @@
-"""Processes in a grid of one dimension or more, with a group for every line of it."""
+"""Arrange processes in a grid of one dimension or more, with a group for every line of it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ _context = threading.local()
 
 
 class DeviceMesh:
-    """A grid of ranks, with a group for every line of it. Every process makes it, in the same order as its other groups.
+    """Represent a grid of ranks, with a group for every line of it. Every process must make it, in the same order
+    relative to its other groups.
 
     `mesh["name"]` is the part along a dimension, or several, that this process is in; in `with mesh` it is the default of
     functions that take one. Where there is no default group, one is made (see `init_process_group`).

@@ -1,4 +1,4 @@
-"""The names of `facula.distributed` under the path that PyTorch has them at, and those of its helpers that libraries call."""
+"""Provide the names of `facula.distributed` under PyTorch's path, and its helpers that libraries call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The older launcher: as `facula.distributed.run`, but it tells each process its rank by an argument `--local-rank`."""
+"""Run the older launcher, which works as `facula.distributed.run` but passes each process its rank by an argument
+`--local-rank`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How processes meet, by the scheme of a URL."""
+"""Find the other processes by a URL, whose scheme selects the method."""
 
 from __future__ import annotations
 

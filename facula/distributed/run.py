@@ -1,4 +1,4 @@
-"""Starts a program in several processes, on one machine or several.
+"""Start a program in several processes, on one machine or several.
 
     python -m facula.distributed.run --nproc-per-node 2 train.py --lr 0.1
     facula-run-ranks --standalone --nproc-per-node auto train.py

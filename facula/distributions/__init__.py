@@ -1,4 +1,4 @@
-"""Probability distributions: samples, densities, moments and divergences, differentiable in the parameters.
+"""Define probability distributions: samples, densities, moments and divergences, differentiable in the parameters.
 
 Samples of a seed are PyTorch's on the CPU.
 """

@@ -1,4 +1,4 @@
-"""What several families have in common beside their machinery in distribution.py."""
+"""Define base classes that several families share besides those of distribution.py."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Half(TransformedDistribution):
-    """|x| with x from `_base`(0, scale)."""
+    """Represent |x| with x from `_base`(0, scale)."""
 
     arg_constraints: ClassVar[dict[str, Constraint]] = {"scale": constraints.positive}
     support: Constraint = constraints.nonnegative
@@ -62,7 +62,7 @@ class Half(TransformedDistribution):
 
 
 class ProbsOrLogits:
-    """One of the two is given, the other follows when asked for."""
+    """Hold probs or logits, of which one is given and the other is computed when it is read."""
 
     _is_binary = True
     _kept = ("_given",)
@@ -114,7 +114,7 @@ class ProbsOrLogits:
 
 
 class SymmetricAroundLoc:
-    """Families whose density is highest at `loc` and symmetric around it."""
+    """Derive moments of families whose density is highest at `loc` and symmetric around it."""
 
     @property
     def mean(self) -> Tensor:
@@ -128,7 +128,7 @@ class SymmetricAroundLoc:
 
 
 class OverCategories:
-    """Families whose parameters are those of a `Categorical`."""
+    """Share the parameters of a `Categorical` among the families that have the same ones."""
 
     @property
     def probs(self) -> Tensor:
@@ -147,7 +147,7 @@ class OverCategories:
 
 
 class Relaxed(TransformedDistribution):
-    """A relaxed family of discrete values: its parameters are those of the base that is transformed."""
+    """Represent a relaxed family of discrete values, whose parameters are those of the base that is transformed."""
 
     has_rsample = True
 

@@ -1,4 +1,4 @@
-"""The Bernoulli distribution."""
+"""Define the Bernoulli distribution."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["Bernoulli"]
 
 
 class Bernoulli(ProbsOrLogits, ExponentialFamily):
-    """1 with probability ``probs``, else 0. The mode is NaN at probability one half.
+    """Represent a value that is 1 with probability ``probs``, else 0. The mode is NaN at probability one half.
 
     Formula: p = probs ** x * (1 - probs) ** (1 - x)
 

@@ -1,4 +1,4 @@
-"""The beta distribution."""
+"""Define the beta distribution."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["Beta"]
 
 
 class Beta(ExponentialFamily):
-    """Numbers in [0, 1], near its ends or around its middle.
+    """Represent numbers in [0, 1], near its ends or around its middle.
 
     Formula:
         p = x ** (a - 1) * (1 - x) ** (b - 1) * Gamma(a + b) / (Gamma(a) * Gamma(b))  # a, b: concentration1, concentration0

@@ -1,4 +1,4 @@
-"""The binomial distribution."""
+"""Define the binomial distribution."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["Binomial"]
 
 
 class Binomial(ProbsOrLogits, Distribution):
-    """How many of ``total_count`` trials succeed, each with probability ``probs``.
+    """Represent the number of ``total_count`` trials that succeed, each with probability ``probs``.
 
     Formula: p = comb(total_count, x) * probs ** x * (1 - probs) ** (total_count - x)
 

@@ -1,4 +1,4 @@
-"""The categorical distribution."""
+"""Define the categorical distribution."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["Categorical"]
 
 
 class Categorical(ProbsOrLogits, Distribution):
-    """Draw the numbers 0 to K - 1 (int64) with the probabilities in the last dimension, of size K.
+    """Represent the numbers 0 to K - 1 (int64) with the probabilities in the last dimension, of size K.
 
     Formula: p = probs[x]
 

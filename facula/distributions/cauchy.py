@@ -1,4 +1,4 @@
-"""The Cauchy distribution."""
+"""Define the Cauchy distribution."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["Cauchy"]
 
 
 class Cauchy(Distribution):
-    """Numbers around loc with heavy tails: mean (NaN) and variance (infinity) do not exist.
+    """Represent numbers around loc with heavy tails: mean (NaN) and variance (infinity) do not exist.
 
     Formula: p = 1 / (pi * scale * (1 + ((x - loc) / scale) ** 2))
 

@@ -1,4 +1,4 @@
-"""The chi-squared distribution."""
+"""Define the chi-squared distribution."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["Chi2"]
 
 
 class Chi2(Gamma):
-    """The sum of squares of ``df`` standard normal values: Gamma(df / 2, 1 / 2).
+    """Represent the sum of squares of ``df`` standard normal values: Gamma(df / 2, 1 / 2).
 
     Formula: p = x ** (df / 2 - 1) * exp(-x / 2) / (2 ** (df / 2) * Gamma(df / 2))
 

@@ -1,7 +1,7 @@
-"""Which transform leads from all real numbers to the values that a constraint allows.
+"""Map constraints to transforms from all real numbers to the values that a constraint allows.
 
-`biject_to(constraint)` is bijective, for densities; `transform_to(constraint)` need not be, and is the better one for
-parameters under an optimizer. `register` adds constraints of one's own.
+`biject_to(constraint)` is bijective, for densities; `transform_to(constraint)` need not be, and is preferable for
+parameters under an optimizer. `register` adds a program's own constraints.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Sets of values: what a parameter may be, and where a distribution lives.
+"""Define sets of values: the possible values of a parameter, and the support of a distribution.
 
 A constraint checks a tensor: `check` reduces the last `event_dim` dimensions, in which elements belong together, and
 gives one bool for each that remains.
@@ -58,7 +58,7 @@ __all__ = [
 
 
 class Constraint:
-    """Base class of all constraints: a set of values.
+    """Define a set of values; the base class of all constraints.
 
     Attributes:
         is_discrete: True if the values are isolated points.
@@ -88,7 +88,8 @@ class Constraint:
 
 
 class _IndependentConstraint(Constraint):
-    """Another constraint, of which the last dimensions of results make one value: all of its elements must meet it.
+    """Apply another constraint to values that consist of the last dimensions of its results: all of their elements must
+    satisfy it.
 
     Args:
         base_constraint: the constraint.
@@ -155,7 +156,7 @@ class MixtureSameFamilyConstraint(Constraint):
 
 
 class _Joined(Constraint):
-    """A sequence of constraints, each for its part of dimension `dim`."""
+    """Apply a sequence of constraints, each to its part of dimension `dim`."""
 
     @property
     def is_discrete(self) -> bool:
@@ -178,7 +179,7 @@ def _check_sequence(cseq, what):
 
 
 class _Cat(_Joined):
-    """Constraints of slices along a dimension.
+    """Apply constraints to slices along a dimension.
 
     Args:
         cseq: a sequence of constraints, one for each slice.
@@ -206,7 +207,7 @@ class _Cat(_Joined):
 
 
 class _Stack(_Joined):
-    """Constraints of the single indices along a dimension.
+    """Apply constraints to the single indices along a dimension.
 
     Args:
         cseq: a sequence of constraints, one for each index.
@@ -234,7 +235,7 @@ class _Stack(_Joined):
 
 
 class _Bounded(Constraint):
-    """A constraint with bounds, which are numbers or tensors and its only attributes."""
+    """Hold bounds, which are numbers or tensors and the only attributes."""
 
     def __repr__(self) -> str:
         inside = ", ".join(f"{name}={value}" for name, value in self.__dict__.items())
@@ -258,7 +259,7 @@ class _BoundedTwice(_Bounded):
 
 
 class _GreaterThan(_BoundedBelow):
-    """Numbers above ``lower_bound``.
+    """Require numbers above ``lower_bound``.
 
     Args:
         lower_bound: a number or a tensor.
@@ -272,7 +273,7 @@ class _GreaterThan(_BoundedBelow):
 
 
 class _GreaterThanEq(_BoundedBelow):
-    """Numbers from ``lower_bound`` on.
+    """Require numbers of at least ``lower_bound``.
 
     Args:
         lower_bound: a number or a tensor, which belongs to it.
@@ -286,7 +287,7 @@ class _GreaterThanEq(_BoundedBelow):
 
 
 class _LessThan(_BoundedAbove):
-    """Numbers below ``upper_bound``.
+    """Require numbers below ``upper_bound``.
 
     Args:
         upper_bound: a number or a tensor.
@@ -300,7 +301,7 @@ class _LessThan(_BoundedAbove):
 
 
 class _Interval(_BoundedTwice):
-    """Numbers from ``lower_bound`` to ``upper_bound``; both belong to it.
+    """Require numbers from ``lower_bound`` to ``upper_bound``, both included.
 
     Args:
         lower_bound: a number or a tensor.
@@ -315,7 +316,7 @@ class _Interval(_BoundedTwice):
 
 
 class _HalfOpenInterval(_BoundedTwice):
-    """Numbers from ``lower_bound``, which belongs to it, to ``upper_bound``, which does not.
+    """Require numbers from ``lower_bound``, which is included, to ``upper_bound``, which is not.
 
     Args:
         lower_bound: a number or a tensor.
@@ -334,7 +335,7 @@ def _whole(value):
 
 
 class _IntegerInterval(_BoundedTwice):
-    """Integers from ``lower_bound`` to ``upper_bound``, both included; their dtype may be a floating-point one.
+    """Require integers from ``lower_bound`` to ``upper_bound``, both included; their dtype may be a floating-point one.
 
     Args:
         lower_bound: a number or a tensor.
@@ -358,7 +359,7 @@ class _IntegerLessThan(_BoundedAbove):
 
 
 class _IntegerGreaterThan(_BoundedBelow):
-    """The lower bound belongs to it, whatever the name says."""
+    """Require integers of at least ``lower_bound``, which is included in spite of the name."""
 
     is_discrete = True
 
@@ -367,7 +368,7 @@ class _IntegerGreaterThan(_BoundedBelow):
 
 
 class _Real(Constraint):
-    """Everything but NaN."""
+    """Require numbers other than NaN."""
 
     def check(self, value: Tensor) -> Tensor:
         return value == value
@@ -389,7 +390,7 @@ class _OneHot(Constraint):
 
 
 class _Simplex(Constraint):
-    """Vectors of numbers that are not negative and sum to 1 within 1e-6."""
+    """Require vectors of numbers that are not negative and sum to 1 within 1e-6."""
 
     event_dim = 1
 
@@ -398,7 +399,7 @@ class _Simplex(Constraint):
 
 
 class _Multinomial(_BoundedAbove):
-    """Vectors of numbers that are not negative and sum to at most ``upper_bound``.
+    """Require vectors of numbers that are not negative and sum to at most ``upper_bound``.
 
     Args:
         upper_bound: a number.
@@ -424,7 +425,7 @@ class _LowerTriangular(Constraint):
 
 
 class _LowerCholesky(Constraint):
-    """Lower triangular with a positive diagonal."""
+    """Require lower triangular matrices with a positive diagonal."""
 
     event_dim = 2
 
@@ -433,11 +434,12 @@ class _LowerCholesky(Constraint):
 
 
 class _CorrCholesky(Constraint):
-    """Cholesky factors of correlation matrices: lower triangular, a positive diagonal, rows of length 1."""
+    """Require Cholesky factors of correlation matrices: lower triangular, with a positive diagonal and rows of length 1."""
 
     event_dim = 2
 
     def check(self, value: Tensor) -> Tensor:
+        # The rounding error of a length grows with the number of elements.
         tolerance = facula.finfo(value.dtype).eps * value.shape[-1] * 10
         unit = ((facula.linalg.vector_norm(value.detach(), dim=-1) - 1).abs() <= tolerance).all(-1)
         return unit & _LowerCholesky.check(self, value)
@@ -475,7 +477,7 @@ class _PositiveDefinite(_Symmetric):
 
 
 class _Dependent(Constraint):
-    """Known only when the distribution is there; what is known of it already may be told."""
+    """Stand for a constraint that is known only when the distribution exists. Facts that are known before can be passed."""
 
     def __init__(self, *, is_discrete: bool | Any = NotImplemented, event_dim: int | Any = NotImplemented) -> None:
         self._is_discrete = is_discrete
@@ -508,7 +510,8 @@ class _Dependent(Constraint):
 
 
 class _DependentProperty(property, _Dependent):
-    """A property whose value is a constraint that depends on parameters; the class itself shows that it does.
+    """Define a property whose value is a constraint that depends on parameters; read from the class, it shows that it
+    does.
 
     Args:
         fn: the function that gives the constraint; without it, a decorator is returned.

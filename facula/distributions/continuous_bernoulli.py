@@ -1,4 +1,4 @@
-"""The continuous Bernoulli distribution (Loaiza-Ganem and Cunningham 2019)."""
+"""Define the continuous Bernoulli distribution (Loaiza-Ganem and Cunningham 2019)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["ContinuousBernoulli"]
 
 
 class ContinuousBernoulli(ProbsOrLogits, ExponentialFamily):
-    """Numbers in [0, 1] whose density is that of a Bernoulli distribution between its two values.
+    """Represent numbers in [0, 1] whose density is that of a Bernoulli distribution between its two values.
 
     Formula:
         c = 2 * atanh(1 - 2 * probs) / (1 - 2 * probs)  # 2 where probs is 1/2
@@ -128,5 +128,6 @@ class ContinuousBernoulli(ProbsOrLogits, ExponentialFamily):
         low, high = self._lims
         near = (x >= low - 0.5) & (x <= high - 0.5)
         safe = facula.where(near, low - 0.5, x)
+        # The Taylor series of log((exp(x) - 1) / x) at 0.
         series = 0.5 * x + x.pow(2) / 24.0 - x.pow(4) / 2880.0
         return facula.where(near, series, facula.log(facula.expm1(safe).abs()) - facula.log(safe.abs()))

@@ -1,4 +1,4 @@
-"""The Dirichlet distribution."""
+"""Define the Dirichlet distribution."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Dirichlet"]
 
 
 class Dirichlet(ExponentialFamily):
-    """Points x of the simplex: numbers that are not negative and sum to 1.
+    """Represent points x of the simplex: numbers that are not negative and sum to 1.
 
     Formula: p = Gamma(sum(a[i] for i in all)) * prod(x[i] ** (a[i] - 1) / Gamma(a[i]) for i in all)  # a: concentration
 

@@ -1,4 +1,4 @@
-"""What all distributions share."""
+"""Define the base class of all distributions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["Distribution"]
 
 
 class Distribution:
-    """Base class of all families: a distribution, or a batch of independent ones.
+    """Represent a distribution, or a batch of independent ones; the base class of all families.
 
     A sample has the shape ``sample_shape + batch_shape + event_shape``. Parameters are attributes; ``arg_constraints`` names
     them and what they may be, and they have the shape ``batch_shape`` and, for each, dimensions of its own.
@@ -32,6 +32,10 @@ class Distribution:
         event_shape: the shape of one value.
         validate_args: if True, check parameters here, and values in log_prob, cdf and icdf; None as `set_default_validate_args`
             says, which is True at first unless Python runs with -O.
+
+    Arguments of methods:
+        sample_shape: how many samples are drawn, as a shape.
+        value: values, (*sample_shape, *batch_shape, *event_shape), or what broadcasts with this; probabilities for icdf.
 
     Shapes: a sample is (*sample_shape, *batch_shape, *event_shape); log_prob and entropy give (*batch_shape), with the
     sample_shape of the value before it.
@@ -122,6 +126,9 @@ class Distribution:
 
         A subclass with a constructor of its own overrides this, and passes an object that has its own attributes
         as `_instance`.
+
+        Args:
+            batch_shape: the new shape of the batch.
         """
         family = next(c for c in type(self).__mro__ if c.__module__.startswith(__package__))
         new = self._get_checked_instance(family, _instance)
@@ -138,6 +145,7 @@ class Distribution:
         return self._finish_expanded(new, batch_shape, self._event_shape)
 
     def _finish_expanded(self, new, batch_shape, event_shape):
+        # The parameters were checked when the first one was made.
         Distribution.__init__(new, batch_shape, event_shape, validate_args=False)
         new._validate_args = self._validate_args
         return new
@@ -229,7 +237,11 @@ class Distribution:
         raise self._missing("icdf")
 
     def enumerate_support(self, expand: bool = True) -> Any:
-        """Return all values in the first dimension, of size 1 in the batch dimensions unless `expand`."""
+        """Return all values in the first dimension, of size 1 in the batch dimensions unless `expand`.
+
+        Args:
+            expand: whether the batch dimensions have their sizes rather than 1.
+        """
         raise self._missing("enumerate_support")
 
     def entropy(self) -> Any:

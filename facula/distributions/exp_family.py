@@ -1,4 +1,4 @@
-"""Exponential families."""
+"""Define the base class of exponential families."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["ExponentialFamily"]
 
 
 class ExponentialFamily(Distribution):
-    """Densities of the form ``h(x) exp(sum of t_i(x) eta_i - F(eta))`` with natural parameters eta.
+    """Represent densities of the form ``h(x) exp(sum of t_i(x) eta_i - F(eta))`` with natural parameters eta.
 
     A subclass gives ``_natural_params``, a tuple of tensors, ``_log_normalizer``, which computes F from them, and
     ``_mean_carrier_measure``, the expectation of log h(x). Entropy and divergence follow from the derivative of F.

@@ -1,4 +1,4 @@
-"""The exponential distribution."""
+"""Define the exponential distribution."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Exponential"]
 
 
 class Exponential(ExponentialFamily):
-    """Times between events that come at a constant rate.
+    """Represent times between events that come at a constant rate.
 
     Formula: p = rate * exp(-rate * x)
 

@@ -1,4 +1,4 @@
-"""The F distribution of Fisher and Snedecor."""
+"""Define the F distribution of Fisher and Snedecor."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["FisherSnedecor"]
 
 
 class FisherSnedecor(Distribution):
-    """The quotient of two independent chi-squared values, each divided by its degrees of freedom.
+    """Represent the quotient of two independent chi-squared values, each divided by its degrees of freedom.
 
     Formula: p = sqrt((a * x) ** a * b ** b / (a * x + b) ** (a + b)) / (x * B(a / 2, b / 2))  # a, b: df1, df2
 

@@ -1,4 +1,4 @@
-"""The gamma distribution."""
+"""Define the gamma distribution."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["Gamma"]
 
 
 class Gamma(ExponentialFamily):
-    """Positive numbers; for a whole concentration the time until so many events of a rate.
+    """Represent positive numbers; for a whole concentration, the time until that many events of a rate.
 
     Formula: p = rate ** a * x ** (a - 1) * exp(-rate * x) / Gamma(a)  # a: concentration
 

@@ -1,4 +1,4 @@
-"""The generalized Pareto distribution."""
+"""Define the generalized Pareto distribution."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["GeneralizedPareto"]
 
 
 class GeneralizedPareto(Distribution):
-    """Exceedances over a threshold loc.
+    """Represent exceedances over a threshold loc.
 
     Formula:
         z = (x - loc) / scale

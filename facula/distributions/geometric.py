@@ -1,4 +1,4 @@
-"""The geometric distribution."""
+"""Define the geometric distribution."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["Geometric"]
 
 
 class Geometric(ProbsOrLogits, Distribution):
-    """The number of failures before the first success.
+    """Represent the number of failures before the first success.
 
     Formula: p = (1 - probs) ** x * probs
 

@@ -1,4 +1,4 @@
-"""The Gumbel distribution."""
+"""Define the Gumbel distribution."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["Gumbel"]
 
 
 class Gumbel(TransformedDistribution):
-    """The distribution of maxima: ``loc - scale log(-log(u))`` with u spread evenly over (0, 1).
+    """Represent the distribution of maxima: ``loc - scale log(-log(u))`` with u uniform over (0, 1).
 
     Formula:
         z = (x - loc) / scale

@@ -1,4 +1,4 @@
-"""The half-Cauchy distribution."""
+"""Define the half-Cauchy distribution."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["HalfCauchy"]
 
 
 class HalfCauchy(Half):
-    """The absolute value of a Cauchy value around 0; mean and variance are infinite.
+    """Represent the absolute value of a Cauchy value around 0; mean and variance are infinite.
 
     Formula: p = 2 / (pi * scale * (1 + (x / scale) ** 2))
 

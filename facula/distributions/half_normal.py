@@ -1,4 +1,4 @@
-"""The half-normal distribution."""
+"""Define the half-normal distribution."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["HalfNormal"]
 
 
 class HalfNormal(Half):
-    """The absolute value of a normal value of mean 0 and standard deviation ``scale``.
+    """Represent the absolute value of a normal value of mean 0 and standard deviation ``scale``.
 
     Formula: p = sqrt(2 / pi) * exp(-(x / scale) ** 2 / 2) / scale
 

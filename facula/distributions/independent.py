@@ -1,4 +1,4 @@
-"""Batch dimensions taken as dimensions of the event."""
+"""Define distributions whose last batch dimensions count as dimensions of the event."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The inverse gamma distribution."""
+"""Define the inverse gamma distribution."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["InverseGamma"]
 
 
 class InverseGamma(TransformedDistribution):
-    """1 / x with x from Gamma(concentration, rate); the moments that do not exist are infinite.
+    """Represent 1 / x with x from Gamma(concentration, rate); the moments that do not exist are infinite.
 
     Formula: p = rate ** a * x ** (-a - 1) * exp(-rate / x) / Gamma(a)  # a: concentration
 

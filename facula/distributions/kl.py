@@ -1,4 +1,4 @@
-"""Kullback-Leibler divergences in closed form.
+"""Compute Kullback-Leibler divergences in closed form.
 
 KL(p || q) = E_p[log p(x) - log q(x)]. Pairs of one family have formulas of their own (the usual ones of the
 literature). Pairs of different families are minus the entropy of p minus E_p[log q(x)], which for each q below needs
@@ -263,6 +263,7 @@ def _exponential_family(p, q):
     q_params = q._natural_params
     with facula.enable_grad():
         log_normalizer = p._log_normalizer(*p_params)
+        # The derivatives of the log-normalizer are the expectations of the sufficient statistics.
         slopes = facula.autograd.grad(log_normalizer.sum(), p_params, create_graph=True)
     result = q._log_normalizer(*q_params) - log_normalizer
     for p_param, q_param, slope in zip(p_params, q_params, slopes, strict=True):

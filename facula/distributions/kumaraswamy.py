@@ -1,4 +1,4 @@
-"""Kumaraswamy's distribution."""
+"""Define Kumaraswamy's distribution."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Kumaraswamy"]
 
 
 class Kumaraswamy(TransformedDistribution):
-    """Numbers in [0, 1], much as those of `Beta`, with a simple distribution function.
+    """Represent numbers in [0, 1], much as `Beta` does, with a simple distribution function.
 
     Formula: p = a * b * x ** (a - 1) * (1 - x ** a) ** (b - 1)  # a, b: concentration1, concentration0
 

@@ -1,4 +1,4 @@
-"""The Laplace distribution."""
+"""Define the Laplace distribution."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["Laplace"]
 
 
 class Laplace(SymmetricAroundLoc, Distribution):
-    """Numbers whose distance from loc falls exponentially to both sides.
+    """Represent numbers whose density decreases exponentially with the distance from loc.
 
     Formula: p = exp(-abs(x - loc) / scale) / (2 * scale)
 

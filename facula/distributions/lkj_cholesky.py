@@ -1,4 +1,4 @@
-"""Cholesky factors of random correlation matrices (Lewandowski, Kurowicka and Joe 2009)."""
+"""Define Cholesky factors of random correlation matrices (Lewandowski, Kurowicka and Joe 2009)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ __all__ = ["LKJCholesky"]
 
 
 class LKJCholesky(Distribution):
-    """Lower Cholesky factors of correlation matrices M of density proportional to ``det(M)**(concentration - 1)``.
+    """Represent lower Cholesky factors of correlation matrices M of density proportional to ``det(M)**(concentration -
+    1)``.
 
     Args:
         dim: the number of rows of the matrices, at least 2.
@@ -68,6 +69,7 @@ class LKJCholesky(Distribution):
             shape = self._extended_shape(sample_shape)
             direction = facula.randn(shape, dtype=length.dtype, device=length.device).tril(-1)
             direction = direction / direction.norm(dim=-1, keepdim=True)
+            # The first row has nothing left of the diagonal, and its division was 0 / 0.
             direction[..., 0, :] = 0.0
             factor = length.sqrt() * direction
             tiny = facula.finfo(factor.dtype).tiny

@@ -1,4 +1,4 @@
-"""The log-normal distribution."""
+"""Define the log-normal distribution."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["LogNormal"]
 
 
 class LogNormal(TransformedDistribution):
-    """exp(x) with x normal of mean ``loc`` and standard deviation ``scale``.
+    """Represent exp(x) with x normal of mean ``loc`` and standard deviation ``scale``.
 
     Formula: p = exp(-((log(x) - loc) / scale) ** 2 / 2) / (x * scale * sqrt(2 * pi))
 

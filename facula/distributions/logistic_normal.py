@@ -1,4 +1,4 @@
-"""The logistic-normal distribution."""
+"""Define the logistic-normal distribution."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["LogisticNormal"]
 
 
 class LogisticNormal(TransformedDistribution):
-    """Points of the simplex of n + 1 components, made by StickBreakingTransform of n normal values.
+    """Represent points of the simplex of n + 1 components, which StickBreakingTransform makes from n normal values.
 
     Args:
         loc: the means of the normal values, (..., n).

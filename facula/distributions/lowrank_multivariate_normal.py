@@ -1,4 +1,4 @@
-"""The multivariate normal distribution of a covariance of low rank and a diagonal."""
+"""Define the multivariate normal distribution of a covariance of low rank plus a diagonal."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ def _batch_lowrank_mahalanobis(W, D, x, capacitance_tril):
 
 
 class LowRankMultivariateNormal(SymmetricAroundLoc, Distribution):
-    """Normal vectors of covariance ``cov_factor @ cov_factor.mT + diag(cov_diag)``, whose cost grows with n m**2.
+    """Represent normal vectors of covariance ``cov_factor @ cov_factor.mT + diag(cov_diag)``, whose cost grows with n
+    m**2.
 
     Args:
         loc: the mean, (..., n).

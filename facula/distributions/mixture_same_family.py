@@ -1,4 +1,4 @@
-"""Mixtures of distributions of one family."""
+"""Define mixtures of distributions of one family."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["MixtureSameFamily"]
 
 
 class MixtureSameFamily(Distribution):
-    """Draw a value of one of K components of a family, chosen at random.
+    """Represent a value of one of K components of a family, which is chosen at random.
 
     Formula: p = sum(probs[k] * q[k] for k in all)  # q: the densities of the components
 

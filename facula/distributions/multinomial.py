@@ -1,4 +1,4 @@
-"""The multinomial distribution."""
+"""Define the multinomial distribution."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["Multinomial"]
 
 
 class Multinomial(OverCategories, Distribution):
-    """How often each of K categories comes in ``total_count`` independent draws.
+    """Represent how often each of K categories occurs in ``total_count`` independent draws.
 
     Formula: p = factorial(total_count) * prod(probs[k] ** x[k] / factorial(x[k]) for k in all)
 

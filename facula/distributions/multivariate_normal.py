@@ -1,4 +1,4 @@
-"""The multivariate normal distribution."""
+"""Define the multivariate normal distribution."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ class GivenScale:
 
 
 class MultivariateNormal(SymmetricAroundLoc, GivenScale, Distribution):
-    """Normal vectors of mean ``loc`` and of a covariance given in one of three ways.
+    """Represent normal vectors of mean ``loc`` and of a covariance given in one of three ways.
 
     Formula:
         d = x - loc

@@ -1,4 +1,4 @@
-"""The negative binomial distribution."""
+"""Define the negative binomial distribution."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["NegativeBinomial"]
 
 
 class NegativeBinomial(ProbsOrLogits, Distribution):
-    """The number of successes of probability ``probs`` before ``total_count`` failures.
+    """Represent the number of successes of probability ``probs`` before ``total_count`` failures.
 
     Formula: p = comb(total_count + x - 1, x) * (1 - probs) ** total_count * probs ** x
 

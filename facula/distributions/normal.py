@@ -1,4 +1,4 @@
-"""The normal distribution."""
+"""Define the normal distribution."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["Normal"]
 
 
 class Normal(SymmetricAroundLoc, ExponentialFamily):
-    """The normal (Gaussian) distribution.
+    """Represent the normal (Gaussian) distribution.
 
     Formula: p = exp(-((x - loc) / scale) ** 2 / 2) / (scale * sqrt(2 * pi))
 

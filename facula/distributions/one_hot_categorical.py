@@ -1,4 +1,4 @@
-"""The categorical distribution over one-hot vectors."""
+"""Define the categorical distribution over one-hot vectors."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["OneHotCategorical", "OneHotCategoricalStraightThrough"]
 
 
 class OneHotCategorical(OverCategories, Distribution):
-    """Vectors with a single 1, whose place has the probabilities in the last dimension.
+    """Represent vectors with a single 1, whose place has the probabilities in the last dimension.
 
     Formula: p = prod(probs[k] ** x[k] for k in all)
 
@@ -90,7 +90,8 @@ class OneHotCategorical(OverCategories, Distribution):
 
 
 class OneHotCategoricalStraightThrough(OneHotCategorical):
-    """OneHotCategorical whose rsample has the gradient of the probabilities (Bengio, Leonard and Courville 2013).
+    """Represent a OneHotCategorical whose rsample has the gradient of the probabilities (Bengio, Leonard and Courville
+    2013).
 
     Args:
         probs: weights (..., K), not negative, which need not sum to one; or

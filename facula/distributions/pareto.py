@@ -1,4 +1,4 @@
-"""The Pareto distribution."""
+"""Define the Pareto distribution."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["Pareto"]
 
 
 class Pareto(TransformedDistribution):
-    """Numbers of at least scale with heavy tails; the moments that do not exist are infinite.
+    """Represent numbers of at least scale with heavy tails; the moments that do not exist are infinite.
 
     Formula: p = alpha * scale ** alpha / x ** (alpha + 1)  # for x >= scale
 

@@ -1,4 +1,4 @@
-"""The Poisson distribution."""
+"""Define the Poisson distribution."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["Poisson"]
 
 
 class Poisson(ExponentialFamily):
-    """Counts of independent events of which ``rate`` are expected.
+    """Represent counts of independent events of which ``rate`` are expected.
 
     Formula: p = rate ** x * exp(-rate) / factorial(x)
 

@@ -1,4 +1,4 @@
-"""The relaxed Bernoulli distribution (Maddison, Mnih and Teh 2017; Jang, Gu and Poole 2017)."""
+"""Define the relaxed Bernoulli distribution (Maddison, Mnih and Teh 2017; Jang, Gu and Poole 2017)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["LogitRelaxedBernoulli", "RelaxedBernoulli"]
 
 
 class LogitRelaxedBernoulli(ProbsOrLogits, Distribution):
-    """The log-odds of RelaxedBernoulli: a logistic value around ``logits``, divided by ``temperature``.
+    """Represent the log-odds of RelaxedBernoulli: a logistic value around ``logits``, divided by ``temperature``.
 
     Formula:
         d = logits - temperature * x
@@ -69,7 +69,8 @@ class LogitRelaxedBernoulli(ProbsOrLogits, Distribution):
 
 
 class RelaxedBernoulli(Relaxed):
-    """Values in (0, 1) that are near 0 and 1 for a small ``temperature``; a differentiable stand-in for Bernoulli.
+    """Represent values in (0, 1) that are near 0 and 1 for a small ``temperature``: a differentiable replacement of
+    Bernoulli.
 
     Args:
         temperature: a positive tensor.

@@ -1,4 +1,4 @@
-"""The relaxed categorical distribution (Maddison, Mnih and Teh 2017; Jang, Gu and Poole 2017)."""
+"""Define the relaxed categorical distribution (Maddison, Mnih and Teh 2017; Jang, Gu and Poole 2017)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ __all__ = ["ExpRelaxedCategorical", "RelaxedOneHotCategorical"]
 
 
 class ExpRelaxedCategorical(OverCategories, Distribution):
-    """Logarithms of RelaxedOneHotCategorical values: log-softmax of Gumbel values around logits over temperature.
+    """Represent logarithms of RelaxedOneHotCategorical values: log-softmax of Gumbel values around logits over
+    temperature.
 
     Args:
         temperature: a positive tensor; the smaller, the nearer are exponentials of values to corners of the simplex.
@@ -69,7 +70,8 @@ class ExpRelaxedCategorical(OverCategories, Distribution):
 
 
 class RelaxedOneHotCategorical(Relaxed):
-    """Points of the simplex that are near its corners for a small ``temperature``; differentiable, unlike OneHotCategorical.
+    """Represent points of the simplex that are near its corners for a small ``temperature``; differentiable, unlike
+    OneHotCategorical.
 
     Args:
         temperature: a positive tensor.

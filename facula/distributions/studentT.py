@@ -1,4 +1,4 @@
-"""Student's t distribution."""
+"""Define Student's t distribution."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ __all__ = ["StudentT"]
 
 
 class StudentT(Distribution):
-    """A normal value divided by the root of a chi-squared one over its degrees of freedom; moved and scaled.
+    """Represent a normal value divided by the root of a chi-squared one over its degrees of freedom, shifted and
+    scaled.
 
     Formula:
         z = (x - loc) / scale

@@ -1,4 +1,4 @@
-"""Distributions of functions of random values."""
+"""Define distributions of functions of random values."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["TransformedDistribution"]
 
 
 class TransformedDistribution(Distribution):
-    """t(x) with x from another distribution, whose density follows from the determinant of t's Jacobian.
+    """Represent t(x) with x from another distribution; the density follows from the determinant of t's Jacobian.
 
     Args:
         base_distribution: the distribution of x.

@@ -1,4 +1,4 @@
-"""Differentiable maps between sets of values, with the determinants of their Jacobians.
+"""Define differentiable maps between sets of values, with the determinants of their Jacobians.
 
 Long because PyTorch has all transforms in one file of this name, and each class stands there with its docstring and example.
 """
@@ -55,7 +55,7 @@ __all__ = [
 
 
 class Transform:
-    """Base class of all transforms: a differentiable map from ``domain`` to ``codomain``.
+    """Map ``domain`` to ``codomain`` differentiably; the base class of all transforms.
 
     A subclass defines these two constraints, ``_call(x)``, ``_inverse(y)`` and, where it is ``bijective``,
     ``log_abs_det_jacobian(x, y)``, of which one number belongs to each event of the domain. One that is not bijective
@@ -64,6 +64,11 @@ class Transform:
     Args:
         cache_size: 1 stores the last pair of input and output, so that inverting an output gives that very input; 0 stores
             none.
+
+    Arguments of methods:
+        x: values of the domain.
+        y: the values of the codomain that belong to x.
+        shape: a shape, a tuple or a torch.Size.
 
     Shapes: input (..., *event of the domain); output (..., *event of the codomain); log_abs_det_jacobian (...).
 
@@ -122,7 +127,11 @@ class Transform:
         raise NotImplementedError(f"{type(self).__name__}.sign: this class does not define it")
 
     def with_cache(self, cache_size: int = 1) -> Self:
-        """Return the same transform with that cache."""
+        """Return the same transform with that cache.
+
+        Args:
+            cache_size: 1 or 0, as for the class.
+        """
         if self._cache_size == cache_size:
             return self
         if type(self).__init__ is Transform.__init__:
@@ -178,7 +187,7 @@ class Transform:
 
 
 class _SameKind:
-    """For transforms without parameters: all of a class are equal."""
+    """Compare transforms without parameters, which are equal if they have the same class."""
 
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self)
@@ -193,7 +202,7 @@ def _check_shape(transform, shape, fits, what):
 
 
 class _InverseTransform(Transform):
-    """The inverse of a transform, which has the cache."""
+    """Invert a transform, which has the cache."""
 
     def __init__(self, transform):
         super().__init__(cache_size=transform._cache_size)
@@ -251,7 +260,7 @@ class _InverseTransform(Transform):
 
 
 class ExpTransform(_SameKind, Transform):
-    """``exp(x)``, from all real numbers to positive ones.
+    """Compute ``exp(x)``, from all real numbers to positive ones.
 
     Args:
         cache_size: 1 stores the last input and output, see `Transform`.
@@ -281,7 +290,7 @@ class ExpTransform(_SameKind, Transform):
 
 
 class PowerTransform(Transform):
-    """``x**exponent`` for positive x.
+    """Compute ``x**exponent`` for positive x.
 
     Args:
         exponent: a number or a tensor, not zero.
@@ -335,7 +344,7 @@ class PowerTransform(Transform):
 
 
 class SigmoidTransform(_SameKind, Transform):
-    """``1 / (1 + exp(-x))``, kept off 0 and 1.
+    """Compute ``1 / (1 + exp(-x))``, limited so that it is never 0 or 1.
 
     Args:
         cache_size: 1 stores the last input and output, see `Transform`.
@@ -368,7 +377,7 @@ class SigmoidTransform(_SameKind, Transform):
 
 
 class SoftplusTransform(_SameKind, Transform):
-    """``log(1 + exp(x))``, which is x for x > 20.
+    """Compute ``log(1 + exp(x))``, which is x for x > 20.
 
     Args:
         cache_size: 1 stores the last input and output, see `Transform`.
@@ -397,7 +406,7 @@ class SoftplusTransform(_SameKind, Transform):
 
 
 class TanhTransform(_SameKind, Transform):
-    """``tanh(x)``; with cache_size 1, inverting an output near -1 or 1 loses nothing.
+    """Compute ``tanh(x)``. With cache_size 1, inverting an output near -1 or 1 loses no precision.
 
     Args:
         cache_size: 1 stores the last input and output, see `Transform`.
@@ -428,7 +437,7 @@ class TanhTransform(_SameKind, Transform):
 
 
 class AbsTransform(_SameKind, Transform):
-    """``|x|``, which is not bijective; its inverse is y itself.
+    """Compute ``|x|``, which is not bijective; its inverse is y itself.
 
     Args:
         cache_size: 1 stores the last input and output, see `Transform`.
@@ -453,7 +462,7 @@ class AbsTransform(_SameKind, Transform):
 
 
 class AffineTransform(Transform):
-    """``loc + scale * x``.
+    """Compute ``loc + scale * x``.
 
     Args:
         loc: a number or a tensor.
@@ -539,7 +548,7 @@ def _equal(a, b):
 
 
 class CumulativeDistributionTransform(Transform):
-    """The distribution function of a distribution, which makes its values uniform.
+    """Compute the distribution function of a distribution, which makes its values uniform.
 
     Args:
         distribution: a distribution with cdf and icdf.
@@ -590,7 +599,7 @@ class CumulativeDistributionTransform(Transform):
 
 
 class SoftmaxTransform(_SameKind, Transform):
-    """Softmax of vectors, which is not bijective; the inverse is the logarithm.
+    """Compute the softmax of vectors, which is not bijective; the inverse is the logarithm.
 
     Args:
         cache_size: 1 stores the last input and output, see `Transform`.
@@ -620,7 +629,7 @@ class SoftmaxTransform(_SameKind, Transform):
 
 
 class StickBreakingTransform(_SameKind, Transform):
-    """From n numbers to a point of the simplex with n + 1 components: each takes a share of what the others left.
+    """Map n numbers to a point of the simplex with n + 1 components: each takes a share of what the earlier ones left.
 
     Component k takes sigmoid(x_k - log(n - k)) of the rest, so that zeros give equal components.
 
@@ -669,7 +678,7 @@ class StickBreakingTransform(_SameKind, Transform):
 
 
 class LowerCholeskyTransform(_SameKind, Transform):
-    """The lower triangle of a matrix with the exponentials of its diagonal.
+    """Map a matrix to its lower triangle with the exponentials of its diagonal.
 
     Args:
         cache_size: 1 stores the last input and output, see `Transform`.
@@ -694,7 +703,7 @@ class LowerCholeskyTransform(_SameKind, Transform):
 
 
 class PositiveDefiniteTransform(_SameKind, Transform):
-    """``L @ L.mT`` with L of LowerCholeskyTransform.
+    """Compute ``L @ L.mT`` with L of LowerCholeskyTransform.
 
     Args:
         cache_size: 1 stores the last input and output, see `Transform`.
@@ -720,7 +729,7 @@ class PositiveDefiniteTransform(_SameKind, Transform):
 
 
 class CorrCholeskyTransform(Transform):
-    """From n (n - 1) / 2 numbers to the Cholesky factor of an n x n correlation matrix.
+    """Map n (n - 1) / 2 numbers to the Cholesky factor of an n x n correlation matrix.
 
     tanh makes the numbers partial correlations z; row i of the factor is z_ij times what the elements before left of
     the row's length 1, and on the diagonal the rest (Lewandowski, Kurowicka and Joe 2009).
@@ -1021,7 +1030,7 @@ class ReshapeTransform(Transform):
 
 
 class _PartsTransform(Transform):
-    """A sequence of transforms, each for its part of dimension `dim`."""
+    """Apply a sequence of transforms, each to its part of dimension `dim`."""
 
     @property
     def bijective(self) -> bool:

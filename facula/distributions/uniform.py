@@ -1,4 +1,4 @@
-"""The uniform distribution."""
+"""Define the uniform distribution."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["Uniform"]
 
 
 class Uniform(Distribution):
-    """Values spread evenly over [low, high).
+    """Represent values that are uniform over [low, high).
 
     Formula: p = 1 / (high - low)
 

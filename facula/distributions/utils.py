@@ -1,4 +1,4 @@
-"""Helpers of the families: broadcasting of parameters, probabilities and logits, properties computed on demand."""
+"""Define helpers of the families: broadcasting of parameters, probabilities and logits, properties computed on demand."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ class lazy_property:
 
 
 class _lazy_property_and_property(lazy_property, property):
-    """What the class shows: documentation tools look for properties."""
+    """Appear as a property in the class, because documentation tools look for properties."""
 
     def __init__(self, wrapped):
         property.__init__(self, wrapped)

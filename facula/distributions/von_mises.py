@@ -1,4 +1,4 @@
-"""The von Mises distribution."""
+"""Define the von Mises distribution."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _log_modified_bessel_fn(x, order=0):
 
 
 class VonMises(SymmetricAroundLoc, Distribution):
-    """Angles in radians, in [-pi, pi), around loc.
+    """Represent angles in radians, in [-pi, pi), around loc.
 
     Formula: p = exp(concentration * cos(x - loc)) / (2 * pi * I0(concentration))
 
@@ -79,10 +79,12 @@ class VonMises(SymmetricAroundLoc, Distribution):
             done = facula.zeros(shape, dtype=facula.bool, device=self.loc.device)
             while not done.all():
                 u1, u2, u3 = facula.rand((3,) + shape, dtype=facula.float64, device=self.loc.device).unbind()
+                # Steps 1 to 4 of the algorithm of Best and Fisher, with their names.
                 z = facula.cos(math.pi * u1)
                 f = (1 + r * z) / (r + z)
                 c = kappa * (r - f)
                 accept = ((c * (2 - c) - u2) > 0) | ((c / u2).log() + 1 - c >= 0)
+                # An accepted element may be drawn again in a later round, which is an equally valid sample.
                 angle = facula.where(accept, (u3 - 0.5).sign() * f.acos(), angle)
                 done = done | accept
             return ((angle + math.pi + self.loc.double()) % (2 * math.pi) - math.pi).to(self.loc.dtype)

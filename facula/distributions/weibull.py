@@ -1,4 +1,4 @@
-"""The Weibull distribution."""
+"""Define the Weibull distribution."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["Weibull"]
 
 
 class Weibull(TransformedDistribution):
-    """Positive numbers, such as lifetimes under a risk that grows or falls with a power of time.
+    """Represent positive numbers, such as lifetimes under a risk that grows or falls with a power of time.
 
     Formula:
         z = x / scale

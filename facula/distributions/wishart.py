@@ -1,4 +1,4 @@
-"""The Wishart distribution."""
+"""Define the Wishart distribution."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _mvdigamma(x, p):
 
 
 class Wishart(GivenScale, ExponentialFamily):
-    """Sums of outer products of ``df`` normal vectors of the covariance; positive definite (..., n, n).
+    """Represent sums of outer products of ``df`` normal vectors of the covariance; positive definite (..., n, n).
 
     Args:
         df: degrees of freedom, a number or a tensor greater than n - 1, which need not be whole.

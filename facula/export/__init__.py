@@ -1,4 +1,4 @@
-"""Programs of modules as data: recorded once, run without the module's Python.
+"""Export modules as programs: they are recorded once as data, and run without the module's Python.
 
     program = facula.export.export(model, (x,), dynamic_shapes={"x": {0: facula.export.Dim("batch")}})
     program.module()(x)
@@ -168,6 +168,7 @@ def _export(mod, args, kwargs, dynamic_shapes, function=None, tracing=False):
         dynamic_shapes = dict(zip(names, dynamic_shapes["__positional__"], strict=False))
     static: set[str] = set()
     same: dict[str, str] = {}
+    # Every round finds sizes that are constant or equal, so there are no more rounds than sizes.
     while True:
         sizes = Sizes(signature, args, kwargs, dynamic_shapes, frozenset(static), same)
         try:
@@ -203,7 +204,7 @@ def draft_export(mod: Module, args: tuple[Any, ...], kwargs: dict[str, Any] | No
 
 
 class _Same(Exception):
-    """Symbols that have to be one: `others` are `name`."""
+    """Report symbols that must be equal: `others` are `name`."""
 
     def __init__(self, name, others):
         super().__init__(name)
@@ -211,7 +212,7 @@ class _Same(Exception):
 
 
 class _Export:
-    """One export: the recordings and what is made of them."""
+    """Make one export: the recordings and the program that follows from them."""
 
     def __init__(self, mod, function, signature, args, kwargs, sizes, tracing):
         self.mod, self.function, self.args, self.kwargs, self.sizes = mod, function, args, kwargs, sizes

@@ -1,4 +1,4 @@
-"""`python -m facula.export program.pt2`: prints the signature, ops, sizes and costs of an exported program, and draws it.
+"""Print the signature, ops, sizes and costs of an exported program, and draw it: `python -m facula.export program.pt2`.
 
 python -m facula.export model.pt2
 python -m facula.export model.pt2 --text            # every node

@@ -1,4 +1,4 @@
-"""Rules for private ops, of which backward passes are full: what they are made of, in ops of PyTorch's core IR.
+"""Define rules that decompose private ops, of which backward passes are full, into ops of PyTorch's core IR.
 
 They are as those in `_decompositions.py`, and are found by Facula's names where an op has no name in PyTorch. Those of losses
 and of recurrent layers have files of their own.

@@ -1,7 +1,8 @@
-"""What a program costs: operations of products, bytes that ops read and write, the largest memory of values at once.
+"""Compute the cost of a program: operations of products, bytes that ops read and write, and the largest memory of live
+values.
 
-Sizes that vary are taken as they were when the program was recorded. Operations are those that `utils.flop_counter` counts
-(matrix products, convolutions, attention), and one for every element that any other op gives.
+Sizes that vary have the values with which the program was recorded. The operations are those that `utils.flop_counter`
+counts (matrix products, convolutions, attention), and one for every element of the result of any other op.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ def _product(a, b, out):
     """Return the cost of matrix products, batches included; vectors are not counted."""
     if a.dim() < 2 or b.dim() < 2:
         return 0
+    # A multiplication and the addition behind it count as two operations.
     return 2 * out.numel() * a.shape[-1]
 
 
@@ -78,7 +80,7 @@ _FORMULAS = {
 
 
 class _Sized:
-    """What formulas ask a tensor for."""
+    """Provide what formulas read from a tensor: its sizes."""
 
     def __init__(self, sizes):
         self.shape = sizes
@@ -92,7 +94,7 @@ class _Sized:
 
 @dataclasses.dataclass
 class Cost:
-    """Of one op, or of several together."""
+    """Hold the cost of one op, or of several together."""
 
     count: int = 0
     operations: int = 0
@@ -104,7 +106,7 @@ class Cost:
 
 
 class Costs:
-    """The costs of a program.
+    """Compute the costs of a program.
 
     Args:
         program: a `_C._Program`.

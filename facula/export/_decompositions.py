@@ -1,7 +1,7 @@
-"""What ops are made of: rules by PyTorch's names, each of ops of its core IR.
+"""Define rules that decompose ops, by PyTorch's names, into ops of its core IR.
 
-A rule takes the op's arguments as the table has them, calls ops by `op` (`_functional.py`), and gives NotImplemented for a call
-that it does not open up.
+A rule receives the op's arguments as the table has them, calls ops by `op` (`_functional.py`), and returns
+NotImplemented for a call that it does not decompose.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Drawings of programs: text in the DOT language, and SVG whose layout is made here.
+"""Draw programs: as text in the DOT language, and as SVG with a layout that is computed here.
 
 The layout has a row for each step from the inputs (a node lies below all that it takes), and every line goes down. Parameters
 are named in the boxes of the ops that take them.
@@ -21,7 +21,7 @@ class _Box:
 
 
 class Drawing:
-    """The boxes of a program and the lines between them.
+    """Hold the boxes of a program and the lines between them.
 
     Args:
         program: a `_C._Program`.

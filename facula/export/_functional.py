@@ -1,4 +1,4 @@
-"""Programs rewritten by running them once more: without writes, and with ops opened up into others.
+"""Rewrite programs by running them once more: without writes, and with ops decomposed into others.
 
 Every node runs on tensors of the sizes that the program was recorded with, while a new program is recorded. Instead of a node
 that writes, its form that does not runs; what the written tensor was a view of gets the new values by the scatter of that
@@ -75,6 +75,7 @@ def _elsewhere(exported, run, base, changed):
     """Return a recording where some sizes are others, of those that the program runs with."""
     last = None
     limits = {name: (max(least, 1), most) for name, least, most, _ in exported.program.symbols}
+    # Near sizes first: a program may accept only multiples, or only sizes above a bound.
     for factor, offset in ((1, 1), (2, 0), (2, 1), (3, 0), (1, 2), (4, 0), (1, -1)):
         point = {n: v * factor + offset if n in changed else v for n, v in base.items()}
         inside = all(low <= point[n] <= (point[n] if high is None else high) for n, (low, high) in limits.items())
@@ -119,7 +120,7 @@ def examples_at(exported, samples):
 
 
 class _Rewriter:
-    """One recording of a program that is rewritten.
+    """Record a program once more while it is rewritten.
 
     Args:
         exported, rules: as `rewritten` takes them.
@@ -287,6 +288,7 @@ class _Rewriter:
                 raise NotImplementedError(f"run_decompositions: {key} has no form that writes nothing") from None
             name = aten.split(".")[0].removesuffix("_") + "." + aten.split(".")[1] if aten else ""
             new = self._call(functional, name, given)
+        # A write converts to the dtype of its target, and the form without a write does not.
         if new.dtype != old.dtype:
             new = op("_to_copy.default", new, old.dtype)
         if new.shape != old.shape:
@@ -334,6 +336,7 @@ class _Rewriter:
 
     def _copy_to(self, value):
         new, original = self.memory.read(value), self.first[value]
+        # The only write that is left: inputs that the program changes get their new values at its end.
         _C._record_op("copy_.default", (original, new, False), lambda: original, ())
 
 
@@ -389,6 +392,8 @@ def _put_back(key, whole, part, rest, i):
 
 def _inverse(whole, key, rest):
     """Return the permutation that undoes an op which permutes dimensions."""
+    # A tensor whose sizes all differ shows where each dimension goes; sizes from 2 on, because some ops treat 1
+    # specially.
     names = facula.empty([2 + d for d in range(whole.dim())], device="meta")
     shown = [n - 2 for n in _C._boxed_call(key, (names, *_plain(rest)))[0].shape]
     return [shown.index(d) for d in range(whole.dim())]

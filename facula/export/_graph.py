@@ -1,4 +1,4 @@
-"""A program as a graph of torch.fx: targets are `torch.ops.aten.*`, sizes that vary are nodes."""
+"""Convert a program to a graph of torch.fx: targets are `torch.ops.aten.*`, and sizes that vary are nodes."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def target_of(key, aten):
 
 
 class Builder:
-    """Makes the graph.
+    """Build the graph.
 
     Args:
         program: a `_C._Program`.
@@ -91,6 +91,7 @@ class Builder:
         info = _C._boxed_op(key)
         args, kwargs = [], {}
         named = list(zip(info["arguments"], arguments))
+        # Defaults are left out, but not before a positional argument that has another value.
         last = max((i for i, (a, given) in enumerate(named) if not _is_default(a, given)), default=-1)
         for i, (argument, given) in enumerate(named):
             name, _, keyword_only, required = argument[:4]

@@ -1,6 +1,6 @@
-"""What is recorded for calls that are no ops themselves: indexing, properties and methods written by hand.
+"""Record calls that are not ops themselves: indexing, properties and methods written by hand.
 
-Each is a few recorded calls that do the same. Keys are the names under which the core sees the calls.
+Each is recorded as a few calls that do the same. Keys are the names under which the core sees the calls.
 """
 
 from __future__ import annotations

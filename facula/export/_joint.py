@@ -1,4 +1,4 @@
-"""Forward and backward of an exported program as one program (src/program/passes/joint.cpp).
+"""Join forward and backward of an exported program in one program (src/program/passes/joint.cpp).
 
 The program runs once more, on its examples, while ops are recorded below autograd; then its backward pass is recorded. Where
 sizes vary it does so for several sizes, and every number that differs has to follow from them.

@@ -1,4 +1,4 @@
-"""Losses as ops of PyTorch's core IR, forwards and backwards: rules for `_backward_rules.RULES`.
+"""Define losses as ops of PyTorch's core IR, forwards and backwards: rules for `_backward_rules.RULES`.
 
 Element by element first, then those of classes: input (N, C, ...), target (N, ...).
 """
@@ -52,6 +52,7 @@ def _bce_each(x, target):
 
 @private
 def _bce_backward(grad, x, target):
+    # PyTorch has the same bound, so that probabilities of 0 and 1 do not divide by zero.
     return over(times(grad, less(x, target)), op("clamp.default", times(less(1, x), x), 1e-12, None))
 
 

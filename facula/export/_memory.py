@@ -1,14 +1,15 @@
-"""What the values of a program are while its writes are taken out: of every view and every written tensor, what it is now.
+"""Track the values of a program while its writes are removed: for every view and every written tensor, its present
+value.
 
-`_functional.py`, which runs a program without writes, and `facula.onnx`, which has none, both ask here; which nodes write and
-which results are views they find out by themselves.
+`_functional.py`, which runs a program without writes, and `facula.onnx`, which has none, both use this file. They
+determine themselves which nodes write and which results are views.
 """
 
 from __future__ import annotations
 
 
 class Memory:
-    """Values by keys, some of which show others."""
+    """Hold values by keys, some of which are views of others."""
 
     def __init__(self):
         self.values = {}  # key -> what it was when it was looked at last

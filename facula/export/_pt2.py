@@ -1,4 +1,4 @@
-"""PyTorch's archive of an exported program (".pt2"), written; `_pt2_reader.py` reads it.
+"""Write PyTorch's archive of an exported program (".pt2"); `_pt2_reader.py` reads it.
 
 A zip: `models/<name>.json` is the graph with its signature, `data/weights` and `data/constants` hold tensors as raw bytes,
 each with a table of what they are, `data/sample_inputs/<name>.pt` the examples. Written is the lowest form that PyTorch 2.13
@@ -41,7 +41,7 @@ _SYMBOLS = {ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.FloorDiv: "floo
 
 
 class ArchiveError(RuntimeError):
-    """A file that is no exported program, or one that cannot be read here."""
+    """Report a file that is not an exported program, or one that cannot be read here."""
 
 
 # ---- expressions, in the text of SymPy's srepr
@@ -373,7 +373,7 @@ def _names_in(arg, see):
 
 
 class _Regions:
-    """Puts nodes that ran without gradients into graphs of their own, as PyTorch has them.
+    """Move nodes that ran without gradients into graphs of their own, as PyTorch has them.
 
     Args:
         graph: is changed.

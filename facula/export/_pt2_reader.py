@@ -1,4 +1,4 @@
-"""Reading PyTorch's archive of an exported program; `_pt2.py` says what is in it."""
+"""Read PyTorch's archive of an exported program; `_pt2.py` describes its contents."""
 
 from __future__ import annotations
 

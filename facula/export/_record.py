@@ -1,4 +1,4 @@
-"""Recording a call of a module or a function as a program (src/program/record.h)."""
+"""Record a call of a module or a function as a program (src/program/record.h)."""
 
 from __future__ import annotations
 
@@ -72,6 +72,7 @@ def _modules_named(module):
         finally:
             _C._record_module(before)
 
+    # In the class, because Python looks up __call__ there and not in the instance.
     kind.__call__ = call
     try:
         yield
@@ -81,6 +82,7 @@ def _modules_named(module):
 
 def _checked(tensor, what):
     """Check that Python gets the values of a tensor, and let every run check that they are the same."""
+    # A clone, because the program may write to the tensor afterwards and the check is about the present values.
     values = _C._record_unseen(lambda: tensor.detach().clone(), ())
     where = _C._record_source()
     if tensor.numel() == 1:
@@ -134,7 +136,7 @@ def _said_to_programs(tracing):
 
 
 class Leaf:
-    """A leaf of a call's arguments: its value, what it is called, and its sizes (integers, or texts of expressions)."""
+    """Describe a leaf of a call's arguments: its value, its name, and its sizes (integers, or texts of expressions)."""
 
     def __init__(self, value, name, path, sizes=None):
         self.value, self.name, self.path, self.sizes = value, name, path, sizes
@@ -189,7 +191,7 @@ def _record(module, call, leaves, symbols, handlers, attributes, tracing):
 
 
 class SizeDependence(RuntimeError):
-    """A program depends on a size in a way that cannot be recorded; `symbols` are those that it could be."""
+    """Report a program that depends on a size in a way that cannot be recorded; `symbols` are the sizes that it could be."""
 
     def __init__(self, text, symbols):
         super().__init__(text)
@@ -197,7 +199,7 @@ class SizeDependence(RuntimeError):
 
 
 class Survey:
-    """How sizes depend on symbols: what several recordings with other sizes have in common.
+    """Find how sizes depend on symbols, by comparing several recordings with different sizes.
 
     Args:
         points: the values of the symbols in every recording; the first is that of the examples, the one after the next
@@ -247,6 +249,7 @@ class Survey:
             return values[0]
         base, last = self.points[0], self.points[-1]
         depends = [n for k, n in enumerate(self.names) if values[k + 1] != values[0]]
+        # Two forms are tried: linear in each symbol, and a product of the symbols such as that of a flattened shape.
         candidates = [" + ".join(self._slopes(depends, values))]
         product = 1
         for n in depends:
@@ -262,6 +265,7 @@ class Survey:
         terms, constant = [], values[0]
         for n in depends:
             k = self.names.index(n) + 1
+            # The k-th recording differs from the first one in this symbol only.
             slope, rest = divmod(values[k] - values[0], self.points[k][n] - self.points[0][n])
             if rest:
                 return []

@@ -1,4 +1,5 @@
-"""Recurrent layers as ops of PyTorch's core IR, step by step, forwards and backwards: rules for `_backward_rules.RULES`.
+"""Define recurrent layers as ops of PyTorch's core IR, step by step, forwards and backwards: rules for
+`_backward_rules.RULES`.
 
 The forward rule saves for the backward one the values of the gates (LSTM: input, forget, cell, output; GRU: reset, update,
 new, and the recurrent part of new; otherwise the new state), and the states before every step.
@@ -76,6 +77,7 @@ def steps(gates, h0, c0, weight, bias, mode, batch_sizes, reverse):
         before = h, c
         h, c, saved = _STEPS[mode](_rows(gates, start, end), h, c, weight, bias, hidden)
         all_steps.append((start, h, _joined(saved, 1), *before))
+    # Back into the order of the rows: the other direction has run from the end.
     all_steps.sort(key=lambda one: one[0])
     output, saved, before = (_joined([one[k] for one in all_steps], 0) for k in (1, 2, 3))
     empty = op("full.default", [0], 0.0, gates.dtype)

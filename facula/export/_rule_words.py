@@ -1,4 +1,4 @@
-"""What rules for private ops are written with: short names of ops of PyTorch's core IR, and the table of the rules."""
+"""Define short names of ops of PyTorch's core IR for rules of private ops, and the table of the rules."""
 
 from __future__ import annotations
 

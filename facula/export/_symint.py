@@ -1,4 +1,4 @@
-"""Integers that remember how they come from sizes that vary.
+"""Define integers that remember how they were computed from sizes that vary.
 
 A `SymInt` is an int, the number that it is while a program is recorded, with the expression that it is in every run
 (src/program/expr.h). Arithmetic with + - * // % and unary minus keeps the expression; a comparison notes a condition that
@@ -64,7 +64,7 @@ def _comparison(symbol, swapped, function):
 
 
 class SymInt(int):
-    """An int with an expression.
+    """Represent an int together with an expression.
 
     Args:
         value: what it is in this run.
@@ -94,6 +94,7 @@ class SymInt(int):
         return self // other, self % other
 
     def __pow__(self, other, mod=None):
+        # Expressions have products but no powers, so small powers become products.
         if mod is None and type(other) is int and 0 < other < 8:
             result = self
             for _ in range(other - 1):

@@ -1,4 +1,4 @@
-"""The table of rules by which `ExportedProgram.run_decompositions` opens operators."""
+"""Define the table of rules by which `ExportedProgram.run_decompositions` decomposes operators."""
 
 from __future__ import annotations
 

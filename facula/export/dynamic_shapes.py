@@ -1,4 +1,4 @@
-"""Which sizes of the inputs may vary."""
+"""Describe which sizes of the inputs may vary."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class _DimHintType(enum.Enum):
 
 
 class _DimHint:
-    """Dim.AUTO, Dim.STATIC or Dim.DYNAMIC, perhaps with a range: Dim.DYNAMIC(min=2)."""
+    """Represent Dim.AUTO, Dim.STATIC or Dim.DYNAMIC, perhaps with a range: Dim.DYNAMIC(min=2)."""
 
     type: Any
     min: int | None
@@ -39,7 +39,7 @@ class _DimHint:
 
 
 class Dim:
-    """A size that varies, by name; the same Dim in two places is the same size.
+    """Name a size that varies; the same Dim in two places is the same size.
 
     Args:
         name: a Python identifier.
@@ -102,7 +102,7 @@ def _factor(value):
 
 
 class _Derived:
-    """A size that depends on another: ``factor * root + offset``, made by arithmetic with a Dim.
+    """Represent a size that depends on another: ``factor * root + offset``, made by arithmetic with a Dim.
 
     Args:
         root: the Dim.
@@ -155,7 +155,7 @@ Constraint = _Derived
 
 
 class ShapesCollection:
-    """Says which sizes of which tensor vary, by the tensors themselves: ``shapes[x] = {0: Dim("b")}``.
+    """Collect which sizes of which tensors vary, by the tensors themselves: ``shapes[x] = {0: Dim("b")}``.
 
     >>> shapes, x = torch.export.ShapesCollection(), torch.ones(2, 3)
     >>> shapes[x] = {0: torch.export.Dim("batch")}
@@ -188,7 +188,7 @@ class ShapesCollection:
 
 
 class AdditionalInputs:
-    """Further examples: sizes that differ between them vary.
+    """Hold further examples; sizes that differ between them vary.
 
     >>> more = torch.export.AdditionalInputs()
     >>> more.add((torch.ones(4, 3),))
@@ -236,7 +236,7 @@ def _bound(function, args, kwargs):
 
 
 class Sizes:
-    """The symbols of a call's inputs.
+    """Find the symbols of a call's inputs.
 
     Args:
         module, args, kwargs: the call; of a module that is called, or its signature.

@@ -1,4 +1,4 @@
-"""What PyTorch calls experimental of exporting: a training step as one program."""
+"""Export a training step as one program, which PyTorch calls experimental."""
 
 from __future__ import annotations
 

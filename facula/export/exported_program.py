@@ -1,4 +1,4 @@
-"""A program that was exported from a module: what it computes, what it holds, and how it is called."""
+"""Define the program that was exported from a module: its graph, its tensors, and how it is called."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _argument_names(exported):
 
 
 class _Guard:
-    """Checks inputs as the interpreter does: by a program with the same inputs of the user, and without nodes."""
+    """Check inputs as the interpreter does: by a program that has the same inputs of the user, and no nodes."""
 
     def __init__(self, exported):
         lines = [line for line in exported.program.text().splitlines() if line.startswith(("symbol ", "guard ", "input user "))]
@@ -95,7 +95,7 @@ _ROLES = {
 
 @dataclasses.dataclass
 class ModuleCallSignature:
-    """How a module is called: of `ExportedProgram.module_call_graph`.
+    """Describe how a module is called, for `ExportedProgram.module_call_graph`.
 
     Args:
         inputs, outputs: empty lists here.
@@ -116,7 +116,7 @@ class ModuleCallSignature:
 
 @dataclasses.dataclass
 class ModuleCallEntry:
-    """A module, by its path, and how it is called: an item of `ExportedProgram.module_call_graph`.
+    """Describe a module by its path and how it is called: an item of `ExportedProgram.module_call_graph`.
 
     Args:
         fqn: its path, "" for the module that was exported.
@@ -139,7 +139,7 @@ class _CallSpec:
 
 @dataclasses.dataclass
 class _Range:
-    """Between which a size stays; `upper` None: there is no bound."""
+    """Bound a size from below and above; `upper` is None where there is no bound."""
 
     lower: int
     upper: int | None
@@ -151,7 +151,7 @@ class _Range:
 
 
 class ExportedProgram:
-    """What `export` makes: a program with its parameters.
+    """Hold an exported program with its parameters; `export` makes it.
 
     Args:
         program: a `_C._Program`.

@@ -1,4 +1,4 @@
-"""What the inputs and outputs of an exported program are."""
+"""Describe the inputs and outputs of an exported program."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = [
 
 @dataclasses.dataclass
 class TensorArgument:
-    """A tensor, by the name that it has in the graph.
+    """Name a tensor of the graph.
 
     Args:
         name: the name.
@@ -28,7 +28,7 @@ class TensorArgument:
 
 @dataclasses.dataclass
 class SymIntArgument:
-    """An integer that varies, by its name in the graph.
+    """Name an integer of the graph that varies.
 
     Args:
         name: the name.
@@ -42,7 +42,7 @@ class SymIntArgument:
 
 @dataclasses.dataclass
 class SymFloatArgument:
-    """A number that varies, by its name in the graph.
+    """Name a number of the graph that varies.
 
     Args:
         name: the name.
@@ -56,7 +56,7 @@ class SymFloatArgument:
 
 @dataclasses.dataclass
 class SymBoolArgument:
-    """A truth value that varies, by its name in the graph.
+    """Name a truth value of the graph that varies.
 
     Args:
         name: the name.
@@ -70,7 +70,7 @@ class SymBoolArgument:
 
 @dataclasses.dataclass
 class CustomObjArgument:
-    """An object of a class that an extension registers; Facula's programs have none.
+    """Name an object of a class that an extension registers; Facula's programs have none.
 
     Args:
         name: its name in the graph.
@@ -88,7 +88,7 @@ class CustomObjArgument:
 
 @dataclasses.dataclass
 class ConstantArgument:
-    """A value that is the same in every run.
+    """Hold a value that is the same in every run.
 
     Args:
         name: its name in the graph.
@@ -103,7 +103,7 @@ class ConstantArgument:
 
 
 class InputKind(enum.Enum):
-    """What an input is.
+    """Name the kind of an input.
 
     >>> program = torch.export.export(nn.Linear(2, 3), (torch.ones(4, 2),))
     >>> [spec.kind.name for spec in program.graph_signature.input_specs]
@@ -119,7 +119,7 @@ class InputKind(enum.Enum):
 
 
 class OutputKind(enum.Enum):
-    """What an output is.
+    """Name the kind of an output.
 
     >>> program = torch.export.export(nn.Linear(2, 3), (torch.ones(4, 2),))
     >>> [spec.kind.name for spec in program.graph_signature.output_specs]
@@ -138,7 +138,7 @@ class OutputKind(enum.Enum):
 
 @dataclasses.dataclass
 class InputSpec:
-    """An input.
+    """Describe an input.
 
     Args:
         kind: what it is.
@@ -165,7 +165,7 @@ class InputSpec:
 
 @dataclasses.dataclass
 class OutputSpec:
-    """An output.
+    """Describe an output.
 
     Args:
         kind: what it is.
@@ -184,7 +184,7 @@ class OutputSpec:
 
 @dataclasses.dataclass
 class ExportBackwardSignature:
-    """Of a graph with gradients: which outputs belong to which inputs.
+    """Map the outputs of a graph with gradients to the inputs that they belong to.
 
     Args:
         gradients_to_parameters: {output: path of a parameter}
@@ -206,7 +206,7 @@ def _name(arg):
 
 @dataclasses.dataclass
 class ExportGraphSignature:
-    """The inputs and outputs of a graph, in order: `ExportedProgram.graph_signature`.
+    """Describe the inputs and outputs of a graph, in order: `ExportedProgram.graph_signature`.
 
     Args:
         input_specs: a list of InputSpec.

@@ -1,4 +1,4 @@
-"""An exported program as modules again: each with the ops that ran in it, under its path, with its own parameters.
+"""Convert an exported program to modules again: each has the ops that ran in it, its path, and its own parameters.
 
 A module that was called several times has a further one for each call, `name@1`, with the same parameters; calls that follow
 each other with nothing between are one. What a module takes that it does not hold are its inputs; what others use of it, its
@@ -26,7 +26,8 @@ __all__ = ["FlatArgsAdapter", "InterpreterModule", "UnflattenedModule", "unflatt
 
 
 class InterpreterModule(facula.fx.GraphModule):
-    """A module of an unflattened program: a GraphModule, which takes the `args` and `kwargs` of a GraphModule.
+    """Run one module of an unflattened program. It is a GraphModule, and takes the `args` and `kwargs` of a
+    GraphModule.
 
     >>> program = torch.export.export(nn.Sequential(nn.ReLU()), (torch.ones(2),))
     >>> type(torch.export.unflatten(program).get_submodule("0")).__name__
@@ -35,7 +36,7 @@ class InterpreterModule(facula.fx.GraphModule):
 
 
 class FlatArgsAdapter:
-    """Makes arguments of one structure into those of another; for `unflatten`. A base class: `adapt` is for those that derive.
+    """Convert arguments of one structure to those of another, for `unflatten`. Subclasses define `adapt`.
 
     >>> class FromPair(torch.export.FlatArgsAdapter):
     ...     def adapt(self, target_spec, input_spec, input_args, metadata=None, obj=None):
@@ -63,7 +64,7 @@ class FlatArgsAdapter:
 
 
 class UnflattenedModule(facula.nn.Module):
-    """What `unflatten` gives: called as the program's module was.
+    """Run an exported program by its modules; it is called as the program's module was, and `unflatten` returns it.
 
     Args:
         exported: an ExportedProgram.
@@ -133,7 +134,7 @@ def unflatten(module: ExportedProgram, flat_args_adapter: FlatArgsAdapter | None
 
 
 class _Part(Builder):
-    """The graph of one module's call.
+    """Build the graph of one module's call.
 
     Args:
         program: a `_C._Program`.

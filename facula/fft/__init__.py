@@ -1,4 +1,4 @@
-"""Discrete Fourier transforms. The ops are stated in ops/fft.yaml."""
+"""Provide discrete Fourier transforms. The ops are stated in ops/fft.yaml."""
 
 from __future__ import annotations
 

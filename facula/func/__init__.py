@@ -1,4 +1,4 @@
-"""Function transforms: derivatives and batching of functions from tensors to tensors, freely nested."""
+"""Define function transforms: derivatives and batching of functions from tensors to tensors, freely nested."""
 
 from __future__ import annotations
 

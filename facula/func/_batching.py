@@ -1,7 +1,8 @@
-"""How vmap takes batches apart and puts them together: the steps, under the names by which programs replace them.
+"""Split and join the batches of vmap, in steps that have the names by which programs replace them.
 
-tensordict puts functions of its own in the place of three of these, `_process_batched_inputs`, `_create_batched_inputs` and
-`_unwrap_batched`, so that its containers go through vmap as well; so each is looked up here when vmap runs.
+tensordict replaces three of these by its own functions, `_process_batched_inputs`, `_create_batched_inputs` and
+`_unwrap_batched`, so that its containers pass through vmap as well. Each step is therefore looked up here when vmap
+runs.
 """
 
 from __future__ import annotations

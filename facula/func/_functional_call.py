@@ -1,4 +1,4 @@
-"""Modules called with parameters from outside."""
+"""Call modules with parameters from outside."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def stack_module_state(models: Sequence[Module]) -> tuple[dict[str, Tensor], dic
     Args:
         models: a list of modules of one class, all in training or all in evaluation.
 
-    Returns two dicts from names to tensors; parameters that require gradients become leaves that do.
+    Returns: two dicts from names to tensors; parameters that require gradients become leaves that do.
 
     Errors: RuntimeError for no models, models of different classes, and of different modes.
 
@@ -96,6 +96,8 @@ def replace_all_batch_norm_modules_(root: _M) -> _M:
 
     Args:
         root: the module, itself included; it is changed and given back.
+
+    Returns: the module.
 
     >>> net = torch.func.replace_all_batch_norm_modules_(nn.Sequential(nn.BatchNorm1d(3)))
     >>> net[0].running_mean is None

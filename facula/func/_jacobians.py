@@ -1,4 +1,4 @@
-"""Jacobians and Hessians as function transforms."""
+"""Compute Jacobians and Hessians as function transforms."""
 
 from __future__ import annotations
 
@@ -65,6 +65,8 @@ def jacrev(func: Callable[..., Any], argnums: int = 0, *, has_aux: bool = False,
         chunk_size: rows that are computed together at most; None for all.
 
     The Jacobian is of shape (*output.shape, *input.shape), nested as outputs, then inputs.
+
+    Errors: ValueError for a chunk_size that is not positive.
 
     >>> torch.func.jacrev(lambda x: x * x)(torch.tensor([1., 2.]))
     tensor([[2., 0.],

@@ -1,4 +1,4 @@
-"""Modules as functions of their parameters: what functorch had before `func.functional_call`."""
+"""Convert modules to functions of their parameters, as functorch did before `func.functional_call`."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _tie(stateless, named, kind):
 
 
 class FunctionalModule(nn.Module):
-    """A module as a function: ``model(params, *args, **kwargs)``.
+    """Call a module as a function: ``model(params, *args, **kwargs)``.
 
     Args:
         stateless_model: a module whose parameters are not read.
@@ -60,7 +60,7 @@ class FunctionalModule(nn.Module):
 
 
 class FunctionalModuleWithBuffers(nn.Module):
-    """A module as a function: ``model(params, buffers, *args, **kwargs)``.
+    """Call a module as a function: ``model(params, buffers, *args, **kwargs)``.
 
     Args:
         stateless_model: a module whose parameters and buffers are not read.
@@ -113,6 +113,8 @@ def combine_state_for_ensemble(models: Sequence[nn.Module]) -> tuple[Any, tuple[
 
     Args:
         models: modules of one class, all training or all not.
+
+    Errors: RuntimeError for no models, and for models of several classes or modes.
     """
     if not models:
         raise RuntimeError("combine_state_for_ensemble: expected at least one model, got none")

@@ -1,4 +1,4 @@
-"""`rearrange`: axes in another order, put together and taken apart, by a pattern in the notation of einops."""
+"""Reorder, join and split axes by a pattern in the notation of einops: `rearrange`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Derivatives as function transforms.
+"""Compute derivatives as function transforms.
 
 A transform gives the function inputs of its own, connected to the caller's where those are tracked, so that
 transforms nest. Within vmap the inputs are expanded over every live batch first: then one backward pass over the values
@@ -327,10 +327,11 @@ def vjp(func: Callable[..., Any], *primals: Tensor, has_aux: bool = False) -> tu
         primals: its arguments, tensors or nested containers of them.
         has_aux: whether the result has aux as a third part.
 
-    Returns ``(output, vjp_fn)`` or ``(output, vjp_fn, aux)``; ``vjp_fn(cotangents)``, of the output's structure, gives a tuple
+    Returns: ``(output, vjp_fn)`` or ``(output, vjp_fn, aux)``; ``vjp_fn(cotangents)``, of the output's structure, gives a tuple
     with one gradient per primal.
 
-    Errors: RuntimeError for cotangents of another structure.
+    Errors: RuntimeError for no primals, cotangents of another structure, and outputs that are neither floating-point nor
+    complex; ValueError for a primal that is no tensor.
 
     >>> output, vjp_fn = torch.func.vjp(lambda x: x * x, torch.tensor([1., 2.]))
     >>> vjp_fn(torch.tensor([1., 10.]))
@@ -405,7 +406,7 @@ def jvp(func: Callable[..., Any], primals: Sequence[Tensor], tangents: Sequence[
         strict: whether an output that does not depend on the primals is a RuntimeError rather than zeros.
         has_aux: whether the result has aux as a third part.
 
-    Returns ``(output, tangent)`` or ``(output, tangent, aux)``.
+    Returns: ``(output, tangent)`` or ``(output, tangent, aux)``.
 
     Errors: RuntimeError for primals and tangents that do not fit; ValueError for integers.
 
@@ -444,15 +445,15 @@ def jvp(func: Callable[..., Any], primals: Sequence[Tensor], tangents: Sequence[
 
 
 def linearize(func: Callable[..., Any], *primals: Tensor) -> tuple[Tensor, Callable[..., Any]]:
-    """Return the function's value, and its derivative at the primals as a linear function of tangents.
-
-    That function can be called many times.
+    """Return the function's value, and its derivative at the primals as a linear function of tangents, for any number of calls.
 
     Args:
         func: gives a tensor or nested containers of them.
         primals: its arguments.
 
-    Returns ``(output, jvp_fn)``; ``jvp_fn(*tangents)`` takes one tangent per primal.
+    Returns: ``(output, jvp_fn)``; ``jvp_fn(*tangents)`` takes one tangent per primal.
+
+    Errors: RuntimeError from jvp_fn for tangents of another structure or shape.
 
     >>> output, jvp_fn = torch.func.linearize(torch.sin, torch.tensor(0.))
     >>> output, jvp_fn(torch.tensor(1.)), jvp_fn(torch.tensor(2.))
@@ -473,7 +474,8 @@ def linearize(func: Callable[..., Any], *primals: Tensor) -> tuple[Tensor, Calla
                 raise RuntimeError(
                     f"linearize: a tangent needs the primal's shape {tuple(primal.shape)}, got {tuple(tangent.shape)}"
                 )
-        pushed = _push(flat_output, inputs.leaves, _directions(inputs, given))
+        with _set_fwd_grad_enabled(True):
+            pushed = _push(flat_output, inputs.leaves, _directions(inputs, given))
         return _unflatten([inputs.cut(p) for p in pushed], output_spec)
 
     return _unflatten([inputs.cut(o) for o in flat_output], output_spec), jvp_fn
@@ -485,6 +487,8 @@ def functionalize(func: Callable[..., Any], *, remove: str = "mutations") -> Any
     Args:
         func: the function.
         remove: "mutations" or "mutations_and_views"; changes nothing.
+
+    Errors: RuntimeError for another remove.
 
     >>> torch.func.functionalize(lambda x: x.clone().add_(1))(torch.zeros(2))
     tensor([1., 1.])

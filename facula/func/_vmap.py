@@ -1,7 +1,7 @@
-"""vmap: a function of single examples applied to batches.
+"""Apply a function of single examples to batches: vmap.
 
-Inside, a batch is a `BatchedTensor`: a tensor with the sizes of one example. Ops run on the batch behind it, by the rules
-that src/autograd/batching.h tells about.
+Inside, a batch is a `BatchedTensor`: a tensor with the sizes of one example. Ops run on the whole batch that it holds,
+by the rules that src/autograd/batching.h describes.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def _no_values(name):
 
 
 class BatchedTensor(Tensor):
-    """One example of a batch, as the function inside vmap sees it."""
+    """Represent one example of a batch for the function inside vmap."""
 
     __torch_function__ = _C._disabled_torch_function_impl
 
@@ -101,7 +101,7 @@ def debug_unwrap(tensor: Tensor, *, recurse: bool = True) -> Tensor:
 
 
 class new_level:
-    """Within it, one more vmap runs; gives its level."""
+    """Open one more level of vmap in a block, and return its number."""
 
     def __init__(self, size, randomness="error"):
         self.size, self.randomness = size, randomness
@@ -203,7 +203,7 @@ def _apply_generated(cls, level, size, args):
 
 
 class _VmapInfo:
-    """What a Function's vmap rule learns about the call."""
+    """Describe the call for a Function's vmap rule."""
 
     def __init__(self, batch_size, randomness):
         self.batch_size = batch_size

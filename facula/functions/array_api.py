@@ -1,4 +1,6 @@
-"""Functions of the Python Array API (2024.12) that PyTorch has no name for; public at the top level of facula too."""
+"""Define functions of the Python Array API (2024.12) for which PyTorch has no name. They are public at the top level of
+facula, too.
+"""
 
 from __future__ import annotations
 
@@ -55,6 +57,8 @@ def astype(x: Tensor, dtype: facula.dtype, /, *, copy: bool = True, device: Devi
         copy: False gives `x` itself where nothing changes, True always a new tensor.
         device: where the result is; None for where x is.
 
+    Returns: a tensor of the shape of x.
+
     >>> torch.astype(torch.tensor([1.7, -1.7]), torch.int32)
     tensor([ 1, -1], dtype=torch.int32)
     """
@@ -94,6 +98,10 @@ def bitwise_invert(x: Tensor, /) -> Tensor:
 
     Args:
         x: a tensor of integers or bools.
+
+    Returns: a tensor of the shape of x.
+
+    Errors: NotImplementedError for floating-point and complex tensors.
 
     >>> torch.bitwise_invert(torch.tensor([0, 5]))
     tensor([-1, -6])
@@ -138,6 +146,8 @@ def cumulative_sum(x: Tensor, /, *, axis: int | None = None, dtype: facula.dtype
         dtype: that of the result; None for that of x, and int64 for smaller integers.
         include_initial: whether the empty sum, 0, stands in front, which makes the result longer by one.
 
+    Returns: a tensor of the shape of x, with one position more along axis where include_initial is True.
+
     Errors: ValueError for a missing axis where there are several dimensions.
 
     >>> torch.cumulative_sum(torch.tensor([1, 2, 3]), include_initial=True)
@@ -155,6 +165,8 @@ def cumulative_prod(x: Tensor, /, *, axis: int | None = None, dtype: facula.dtyp
         axis: the dimension; may be left out for one dimension.
         dtype: that of the result; None for that of x, and int64 for smaller integers.
         include_initial: whether the empty product, 1, stands in front, which makes the result longer by one.
+
+    Returns: a tensor of the shape of x, with one position more along axis where include_initial is True.
 
     Errors: ValueError for a missing axis where there are several dimensions.
 
@@ -214,6 +226,10 @@ def repeat(x: Tensor, repeats: int | Tensor, /, *, axis: int | None = None) -> T
         repeats: how often, an int; or a tensor with one count for each element along `axis`.
         axis: the dimension along which elements are repeated; None flattens first.
 
+    Returns: a tensor of the shape of x with its elements along axis repeated; a vector where axis is None.
+
+    Errors: RuntimeError for negative repeats, and for a number of counts that is neither one nor the size along axis.
+
     >>> torch.repeat(torch.tensor([1, 2]), 2), torch.repeat(torch.tensor([1, 2]), torch.tensor([3, 1]))
     (tensor([1, 1, 2, 2]), tensor([1, 1, 1, 2]))
     """
@@ -246,6 +262,10 @@ def unstack(x: Tensor, /, *, axis: int = 0) -> tuple[Tensor, ...]:
         x: a tensor of one or more dimensions.
         axis: the dimension that the slices do not have.
 
+    Returns: a tuple of as many tensors as axis has positions, of the shape of x without it.
+
+    Errors: IndexError for an axis that is not there.
+
     >>> torch.unstack(torch.tensor([[1, 2], [3, 4]]), axis=1)
     (tensor([1, 3]), tensor([2, 4]))
     """
@@ -274,7 +294,7 @@ def vecdot(x1: Tensor, x2: Tensor, /, *, axis: int = -1) -> Tensor:
 
 
 class UniqueAll(NamedTuple):
-    """What unique_all gives."""
+    """Hold the results of `unique_all`."""
 
     values: facula.Tensor
     indices: facula.Tensor
@@ -283,14 +303,14 @@ class UniqueAll(NamedTuple):
 
 
 class UniqueCounts(NamedTuple):
-    """What unique_counts gives."""
+    """Hold the results of `unique_counts`."""
 
     values: facula.Tensor
     counts: facula.Tensor
 
 
 class UniqueInverse(NamedTuple):
-    """What unique_inverse gives."""
+    """Hold the results of `unique_inverse`."""
 
     values: facula.Tensor
     inverse_indices: facula.Tensor
@@ -311,7 +331,7 @@ def unique_all(x: Tensor, /) -> UniqueAll:
     Args:
         x: a tensor of any shape.
 
-    Returns a named tuple of values, indices (into x flattened), inverse_indices (of the shape of x) and counts.
+    Returns: a named tuple of values, indices (into x flattened), inverse_indices (of the shape of x) and counts.
 
     >>> torch.unique_all(torch.tensor([3, 1, 3]))
     UniqueAll(values=tensor([1, 3]), indices=tensor([1, 0]), inverse_indices=tensor([1, 0, 1]), counts=tensor([1, 2]))
@@ -326,7 +346,7 @@ def unique_counts(x: Tensor, /) -> UniqueCounts:
     Args:
         x: a tensor of any shape.
 
-    Returns a named tuple of values and counts.
+    Returns: a named tuple of values and counts.
 
     >>> torch.unique_counts(torch.tensor([3, 1, 3]))
     UniqueCounts(values=tensor([1, 3]), counts=tensor([1, 2]))
@@ -340,7 +360,7 @@ def unique_inverse(x: Tensor, /) -> UniqueInverse:
     Args:
         x: a tensor of any shape.
 
-    Returns a named tuple of values and inverse_indices, of the shape of x.
+    Returns: a named tuple of values and inverse_indices, of the shape of x.
 
     >>> torch.unique_inverse(torch.tensor([3, 1, 3]))
     UniqueInverse(values=tensor([1, 3]), inverse_indices=tensor([1, 0, 1]))
@@ -361,7 +381,7 @@ def unique_values(x: Tensor, /) -> Tensor | Any:
 
 
 class _Info:
-    """What this namespace can do, as the Array API asks."""
+    """Describe the capabilities, devices and dtypes of this namespace, as the Array API requires."""
 
     def capabilities(self):
         return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 64}

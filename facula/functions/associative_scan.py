@@ -1,4 +1,4 @@
-"""Prefixes of an associative function, in steps that each take all elements at once."""
+"""Compute prefixes of an associative function, in steps each of which processes all elements at once."""
 
 import facula
 from facula import _C
@@ -20,8 +20,10 @@ def associative_scan(combine_fn, xs, dim, reverse=False, combine_mode="pointwise
         combine_mode: "pointwise": combine_fn treats every number of the elements alike, and is called with many of them at
             once; "generic": it needs not, and is called under `vmap`.
 
-    Returns what has the form and the sizes of `xs`. Errors: ValueError for other modes; IndexError for a dimension that is not
-    there; RuntimeError for tensors of several lengths, and where combine_fn gives something of another form.
+    Returns: what has the form and the sizes of `xs`.
+
+    Errors: ValueError for other modes; IndexError for a dimension that is not there; RuntimeError for tensors of several
+    lengths, and where combine_fn gives something of another form.
 
     Example:
         >>> facula._higher_order_ops.associative_scan(lambda a, b: a * b, facula.arange(1.0, 5), 0)

@@ -1,6 +1,7 @@
-"""Which device types are in an autocast region on this thread, and with which lower precision.
+"""Set which device types are in an autocast region on this thread, and the lower precision of each.
 
-The state of the CPU and of CUDA is the core's, which casts by it. Other device types only remember what a program sets.
+The core holds the state of the CPU and of CUDA and casts by it. For other device types this file only stores what a
+program sets.
 """
 
 from __future__ import annotations

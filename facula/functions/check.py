@@ -1,4 +1,4 @@
-"""Assertions about values: `_check`, `_assert` and their kin."""
+"""Check values and raise an error where they are not as expected: `_check`, `_assert` and related functions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Control flow on values: `cond`, `while_loop`, `map`, `scan`.
+"""Implement control flow on values: `cond`, `while_loop`, `map`, `scan`.
 
 They run as Python does, gradients included. While a program is recorded (facula.export) each is one node that holds the
 programs of its functions: of both branches, of a condition and a body. What these read besides their arguments is given to
@@ -95,6 +95,10 @@ def scan(combine_fn: Callable[..., Any], init: Sequence[Tensor] | Tensor, xs: Se
         xs: tensors to go through, of the same length.
         dim: the dimension of `xs` to go along.
         reverse: go from the end to the beginning.
+
+    Returns: the last carry, of the structure of init, and the y stacked along a new first dimension.
+
+    Errors: RuntimeError for init or xs without tensors, or with something else in them.
     """
     init_leaves = _pytree.tree_leaves(init)
     if not init_leaves or not all(isinstance(t, facula.Tensor) for t in init_leaves):
@@ -143,7 +147,8 @@ def _stacked(steps):
 
 
 class _Graphs:
-    """The functions of one node as programs that are all given the same tensors: the arguments, then what they read besides.
+    """Hold the functions of one node as programs that all receive the same tensors: the arguments, then the tensors
+    that the functions read besides.
 
     Args:
         name: of the op, for errors.
@@ -192,6 +197,7 @@ def _fresh(tensors):
 
 def _node(key, arguments, run):
     """Record a node whose results are new tensors."""
+    # Clones: a branch may return an input itself, and the results of a node are new tensors.
     return _C._record_op(f"{key}.default", arguments, lambda: [t.clone() for t in run()], ())
 
 

@@ -1,4 +1,4 @@
-"""Tensors on other people's memory: DLPack, buffers, arrays. Nothing here copies unless it is told to."""
+"""Make tensors on memory of others: DLPack, buffers, arrays. Nothing here copies unless a caller requests it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def from_dlpack(ext_tensor: Any, *, device: Device = None, copy: bool | None = N
         device: where the values are wanted; None for where they are.
         copy: True for memory of its own, False to raise where one would be needed, None for a copy where needed.
 
-    Returns a tensor of the exporter's shape, strides and dtype. Unless copied, both see what is written to either.
+    Returns: a tensor of the exporter's shape, strides and dtype. Unless copied, both see what is written to either.
 
     Errors: BufferError where the memory cannot be shared; ValueError for copy=False where the values would have to move.
 
@@ -93,7 +93,7 @@ def frombuffer(buffer: Any, *, dtype: facula.dtype, count: int = -1, offset: int
         offset: bytes to leave out at the start.
         requires_grad: whether autograd records what is computed from the tensor.
 
-    Returns a tensor of shape (count,) that shares the bytes: a write to one is seen in the other. Memory that is read-only is
+    Returns: a tensor of shape (count,) that shares the bytes: a write to one is seen in the other. Memory that is read-only is
     shared, too, with a warning, once.
 
     Errors: ValueError for an object without a buffer, an empty one, an offset outside, a count of 0, elements that do not fit,
@@ -144,6 +144,8 @@ def asarray(obj: Any, *, dtype: facula.dtype | None = None, device: Device = Non
         copy: True for memory of its own; False to raise where sharing is impossible; None for a copy where needed.
         requires_grad: whether autograd records what is computed from the result. False cuts off the history of a tensor
             given, None leaves it as it is.
+
+    Returns: a tensor of the shape of obj; 0-d for a number.
 
     Errors: ValueError for copy=False where dtype, device or the kind of obj need a copy; RuntimeError for a tensor that
     requires a gradient and a dtype that cannot.

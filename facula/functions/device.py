@@ -1,4 +1,4 @@
-"""The device on which factories make tensors that are not told one: `with device("meta"):`, set_default_device."""
+"""Set the device on which factories make tensors when the call names none: `with device("meta"):`, set_default_device."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _factories():
 
 
 class DeviceContext(TorchFunctionMode):
-    """Gives factories its device where the call names none."""
+    """Pass a device to every factory that is called without one."""
 
     factories = None
     factories: Any
@@ -54,7 +54,9 @@ class DeviceContext(TorchFunctionMode):
 
 
 class _Entered(threading.local):
-    """What a thread entered, and the context of its default device: stacks of modes are the threads' own, too."""
+    """Hold the contexts that a thread entered and the context of its default device. Each thread has its own stack of
+    modes, so each needs its own record.
+    """
 
     def __init__(self):
         self.contexts = []

@@ -1,4 +1,4 @@
-"""finfo and iinfo: the limits of number types."""
+"""Define finfo and iinfo, the limits of number types."""
 
 from __future__ import annotations
 
@@ -43,7 +43,8 @@ class _Limits:
 
 
 class finfo(_Limits):
-    """Limits of a floating-point dtype (of the real part of a complex one); by default of the default dtype.
+    """Describe the limits of a floating-point dtype, or of the real part of a complex one; the default is the default
+    dtype.
 
     Args:
         type: the dtype.
@@ -87,7 +88,7 @@ class finfo(_Limits):
 
 
 class iinfo(_Limits):
-    """Limits of an integer dtype.
+    """Describe the limits of an integer dtype.
 
     Args:
         type: the dtype.

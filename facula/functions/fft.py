@@ -1,4 +1,4 @@
-"""Short-time Fourier transforms: `stft` and its inverse `istft`."""
+"""Compute short-time Fourier transforms: `stft` and its inverse `istft`."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def stft(input: Tensor, n_fft: int, hop_length: int | None = None, win_length: i
             signals.
         align_to_window: only with center=False.
 
-    Returns (frequencies, frames), with a batch in front where the signal has one.
+    Returns: (frequencies, frames), with a batch in front where the signal has one.
 
     Errors: RuntimeError for other shapes and dtypes, a missing return_complex, frames longer than the signal, and onesided
     transforms of complex numbers.
@@ -113,7 +113,7 @@ def istft(input: Tensor, n_fft: int, hop_length: int | None = None, win_length: 
         length: samples of the signal; None for what the frames say.
         return_complex: whether the signal is complex.
 
-    Returns the signal, (time) or (batch, time).
+    Returns: the signal, (time) or (batch, time).
 
     Errors: RuntimeError for other shapes, a wrong number of frequencies, and windows that add up to zero somewhere.
 

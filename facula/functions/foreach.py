@@ -1,7 +1,8 @@
-"""`_foreach_` operators: an op over each tensor of a list. PyTorch's private names, which some programs use.
+"""Define the `_foreach_` operators, which apply an op to each tensor of a list. The names are private in PyTorch, but
+some programs use them.
 
-They are loops; the optimizers of `facula.optim` have fused passes of their own. In-place forms return the list that they were
-given.
+They are loops; the optimizers of `facula.optim` have fused passes of their own. In-place forms return the list that
+they received.
 """
 
 from __future__ import annotations

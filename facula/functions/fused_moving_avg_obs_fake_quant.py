@@ -1,4 +1,6 @@
-"""Watching a tensor's range and rounding it to levels in one call, as training with rounding does at every step."""
+"""Observe the range of a tensor and round the tensor to quantization levels in one call, as quantization-aware training
+does at every step.
+"""
 
 from __future__ import annotations
 
@@ -66,8 +68,10 @@ def fused_moving_avg_obs_fake_quant(input: Tensor, observer_on: Tensor, fake_qua
         per_row_fake_quant: whether every channel has its own scale.
         symmetric_quant: whether the middle level stands for zero.
 
-    Returns a tensor like input; the gradient goes through where a value lies within the levels. Errors: RuntimeError for a
-    dimension that input has not, and quant_min >= quant_max.
+    Returns: a tensor like input; the gradient goes through where a value lies within the levels.
+
+    Errors: RuntimeError for a dimension that input has not, and quant_min >= quant_max; TypeError for an input that is no
+    floating-point tensor.
 
     Example::
 

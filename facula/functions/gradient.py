@@ -1,4 +1,4 @@
-"""`gradient`: the derivative of sampled functions by finite differences."""
+"""Compute the derivative of sampled functions by finite differences: `gradient`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def gradient(input: Tensor, *, spacing: Sequence[Tensor | float] | float = 1, di
         dim: a dimension or several; None for all.
         edge_order: 1 or 2.
 
-    Returns a tuple with one tensor of the shape of `input` per dimension, recorded for differentiation.
+    Returns: a tuple with one tensor of the shape of `input` per dimension, recorded for differentiation.
 
     Errors: RuntimeError for fewer than edge_order + 1 samples, uint8 and bool samples, or spacing that does not fit dim.
 
@@ -108,6 +108,7 @@ def _inside(at, n, gaps, step, d):
     if gaps is None:
         return (after - before) / (2 * step)
     left, right = gaps.narrow(d, 0, n - 2), gaps.narrow(d, 1, n - 2)
+    # The slope in the middle of the parabola through three points at unequal distances.
     whole = left + right
     return (
         after * (left / (right * whole)) + here * ((right - left) / (left * right)) - before * (right / (left * whole))
@@ -121,5 +122,6 @@ def _edge(at, places, gaps, step, d, edge_order):
     f0, f1, f2 = (at(p) for p in places)
     if gaps is None:
         return (-1.5 * f0 + 2.0 * f1 - 0.5 * f2) / step
+    # The slope at the end of the parabola through the first three points.
     a, b = gaps.narrow(d, 0, 1), gaps.narrow(d, 1, 1)
     return -f0 * ((2.0 * a + b) / (a * (a + b))) + f1 * ((a + b) / (a * b)) - f2 * (a / (b * (a + b)))

@@ -1,4 +1,4 @@
-"""Indexing functions with an option that the op does not have, and `embedding_renorm_`."""
+"""Define indexing functions with an option that the op does not have, and `embedding_renorm_`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: bool = False)
         as_tuple: whether the result is a tuple of one tensor of shape (count) per dimension, which is what indexing takes:
             ``x[x.nonzero(as_tuple=True)]``. A 0-d tensor counts as one of a single element then.
 
-    Returns an int64 tensor of shape (count, input.dim()), or the tuple.
+    Returns: an int64 tensor of shape (count, input.dim()), or the tuple.
 
     Errors: RuntimeError for out together with as_tuple.
 
@@ -50,6 +50,8 @@ def embedding_renorm_(input: Tensor, indices: Tensor, max_norm: float, norm_type
         indices: integers, of any shape.
         max_norm: the largest norm; shorter rows stay.
         norm_type: the order of the norm.
+
+    Returns: input.
 
     >>> torch.embedding_renorm_(torch.tensor([[3., 4.], [30., 40.]]), torch.tensor([0]), 1.0, 2.0)
     tensor([[ 0.6000,  0.8000],

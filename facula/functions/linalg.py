@@ -1,4 +1,4 @@
-"""Approximate factorisations of low rank, `lu` in its old form, and norms under old names."""
+"""Compute approximate factorizations of low rank, `lu` in its old form, and norms under old names."""
 
 from __future__ import annotations
 
@@ -24,9 +24,10 @@ def lu(A: Tensor, pivot: bool = True, get_infos: bool = False, out: Tensor | Non
         get_infos: whether a third result tells for each matrix 0, or the place of the first pivot that is zero.
         out: a tuple of two tensors (three with get_infos) that the results are written to.
 
-    Returns a tuple: L below the diagonal and U above, (..., m, n); the exchanges counted from 1, int32, (..., min(m, n)).
+    Returns: a tuple: L below the diagonal and U above, (..., m, n); the exchanges counted from 1, int32, (..., min(m, n)).
 
-    Errors: RuntimeError for a singular matrix without get_infos, and for pivot=False on the CPU.
+    Errors: RuntimeError for a singular matrix without get_infos, and for pivot=False on the CPU; TypeError for an out of
+    another number of tensors.
 
     >>> torch.lu(torch.tensor([[4., 2.], [2., 3.]]))
     (tensor([[4.0000, 2.0000],
@@ -70,7 +71,7 @@ def svd_lowrank(A: Tensor, q: int = 6, niter: int = 2, M: Tensor | None = None) 
         niter: how often the subspace is improved.
         M: what is subtracted, of a shape that expands to A's; None for nothing.
 
-    Returns U (..., m, q), S (..., q) in descending order and V (..., n, q).
+    Returns: U (..., m, q), S (..., q) in descending order and V (..., n, q).
 
     Errors: ValueError for a q outside.
 
@@ -99,7 +100,7 @@ def pca_lowrank(A: Tensor, q: int | None = None, center: bool = True, niter: int
         center: whether the mean of the rows is subtracted first.
         niter: how often the subspace is improved.
 
-    Returns U (..., m, q), S (..., q), the singular values in descending order, and V (..., n, q).
+    Returns: U (..., m, q), S (..., q), the singular values in descending order, and V (..., n, q).
 
     Errors: ValueError for a q outside and a negative niter.
 
@@ -127,7 +128,9 @@ def frobenius_norm(input: Tensor, dim: int | Sequence[int], keepdim: bool = Fals
         keepdim: whether dimensions that are reduced stay, with size 1.
         out: the tensor that the result is written to.
 
-    Errors: RuntimeError for more than two dimensions.
+    Returns: a tensor of the shape of input without the dimensions in dim, which stay with size 1 where keepdim is True.
+
+    Errors: RuntimeError for more than two dimensions; TypeError for a dim that is neither an int nor a list of ints.
 
     >>> torch.frobenius_norm(torch.tensor([[3., 4.], [0., 0.]]), dim=(0, 1))
     tensor(5.)

@@ -1,7 +1,8 @@
-"""`lobpcg`: a few extreme eigenpairs of a large symmetric matrix.
+"""Compute a few extreme eigenpairs of a large symmetric matrix: `lobpcg`.
 
-The locally optimal block preconditioned conjugate gradient method (Knyazev 2001, SIAM J. Sci. Comput. 23(2)): each
-step takes the best vectors in the span of the present ones, their preconditioned residuals and the last step's change.
+The method is the locally optimal block preconditioned conjugate gradient method (Knyazev 2001, SIAM J. Sci. Comput.
+23(2)): each step takes the best vectors in the span of the present ones, their preconditioned residuals and the last
+step's change.
 """
 
 from __future__ import annotations
@@ -37,9 +38,9 @@ def lobpcg(A: Tensor, k: int | None = None, B: Tensor | None = None, X: Tensor |
         niter: at most so many steps; None or negative for as many as it takes, up to 1000.
         tol: a pair is found when its residual is below tol times the scale of A; by default the root of the dtype's epsilon.
         largest: False for the smallest eigenvalues.
-        method: "basic" or "ortho"; both orthogonalise here.
+        method: "basic" or "ortho"; both orthogonalize here.
         tracker: called with this function's worker after each step; worker.ivars, fvars, bvars and tvars hold its state.
-        ortho_iparams, ortho_fparams, ortho_bparams: accepted; they steer another way of orthogonalising.
+        ortho_iparams, ortho_fparams, ortho_bparams: accepted; they steer another way of orthogonalizing.
 
     Gradients flow to A, by all eigenvectors of A, which a backward pass computes (so A fits in memory); not to iK and X.
 
@@ -90,7 +91,9 @@ def _pairs(A: Tensor, B: Tensor | None, *, X: Tensor | None, n: int, iK: Any, k:
 
 
 class _Recorded(Function):
-    """Eigenpairs of A with a gradient for A: that of a symmetric eigenproblem of which only some pairs are asked."""
+    """Return eigenpairs of A with a gradient for A, the gradient of a symmetric eigenproblem of which only some pairs
+    are computed.
+    """
 
     @staticmethod
     def forward(
@@ -124,7 +127,7 @@ def _elements(matrix: Tensor) -> Tensor:
 
 
 class _Worker:
-    """The iteration for one matrix."""
+    """Run the iteration for one matrix."""
 
     def __init__(self, A, B, X, iK, k, niter, tol, largest):
         self.A, self.B, self.iK, self.k = A, B, iK, k
@@ -135,7 +138,7 @@ class _Worker:
         self.ivars, self.fvars, self.bvars, self.tvars = {}, {}, {"largest": largest}, {}
 
     def run(self, tracker):
-        self.E, self.X = self.rayleigh_ritz(self.orthogonalised(self.X), self.X.shape[-1])
+        self.E, self.X = self.rayleigh_ritz(self.orthogonalized(self.X), self.X.shape[-1])
         scale = _C.linalg.vector_norm(_elements(self.A)).item() or 1.0
         for step in range(self.niter + 1):
             residual = self.A @ self.X - self.times_b(self.X) * self.E
@@ -148,6 +151,7 @@ class _Worker:
                 tracker(self)
             if converged == self.k or step == self.niter:
                 break
+            # Converged vectors need no new directions; their residuals would add nothing but rounding errors.
             self.step(residual[:, ~found])
         return self.E[: self.k].clone(), self.X[:, : self.k].clone()
 
@@ -155,7 +159,7 @@ class _Worker:
         directions = residual if self.iK is None else self.iK @ residual
         n = self.X.shape[1]
         blocks = [self.X, directions] if self.P is None else [self.X, directions, self.P]
-        basis = self.orthogonalised(_C.cat(blocks, 1))
+        basis = self.orthogonalized(_C.cat(blocks, 1))
         before = self.X
         self.E, self.X = self.rayleigh_ritz(basis, n)
         # the part of the new vectors that the old ones do not hold
@@ -164,7 +168,7 @@ class _Worker:
     def times_b(self, x):
         return x if self.B is None else self.B @ x
 
-    def orthogonalised(self, s):
+    def orthogonalized(self, s):
         """Return a basis of the columns' span that is orthonormal with respect to B; directions lost in rounding are left
         out."""
         s = s / _C.linalg.vector_norm(s, 2, [0], True).clamp_min(finfo(s.dtype).tiny)

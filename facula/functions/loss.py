@@ -1,4 +1,6 @@
-"""Losses of nn.functional as the top level has them: the reduction is a number (0 "none", 1 "mean", 2 "sum")."""
+"""Define the losses of nn.functional in the form of the top level, where the reduction is a number: 0 "none", 1 "mean",
+2 "sum".
+"""
 
 from __future__ import annotations
 

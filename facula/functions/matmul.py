@@ -1,4 +1,4 @@
-"""Products whose arguments come in several Python forms: `einsum`, `tensordot`, `chain_matmul`."""
+"""Compute products whose arguments have several forms in Python: `einsum`, `tensordot`, `chain_matmul`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions that make quantised tensors and ask them; `facula._tensor.quantized` is what they are."""
+"""Make quantized tensors and read their scale and zero point. `facula._tensor.quantized` defines their class."""
 
 from __future__ import annotations
 
@@ -69,7 +69,9 @@ def quantize_per_tensor(input: Sequence[Tensor] | Tensor, scale: Tensor | float,
         zero_point: the level that stands for zero, as scale.
         dtype: quint8 (levels 0 to 255), qint8 (-128 to 127) or qint32.
 
-    Returns the quantised tensor, or a tuple of them. Errors: RuntimeError for other dtypes and zero points that are no level.
+    Returns: the quantized tensor, or a tuple of them.
+
+    Errors: RuntimeError for other dtypes and zero points that are no level.
 
     Example::
 
@@ -93,7 +95,9 @@ def quantize_per_channel(input: Tensor, scales: Tensor, zero_points: Tensor, axi
         axis: the dimension.
         dtype: quint8, qint8 or qint32.
 
-    Returns the quantised tensor. Errors: RuntimeError for other dtypes or shapes, IndexError for an axis that is not there.
+    Returns: the quantized tensor.
+
+    Errors: RuntimeError for other dtypes or shapes, IndexError for an axis that is not there.
 
     Example::
 
@@ -134,12 +138,15 @@ def choose_levels(name: str, low: float, high: float, dtype: facula.dtype, reduc
         least, most = least // 2, most // 2
     low, high = min(low, 0.0), max(high, 0.0)
     scale = (high - low) / (most - least)
+    # PyTorch's scale for a range without width.
     if scale == 0.0 or math.isinf(1.0 / scale):
         scale: qscheme = 0.1
+    # PyTorch's least scale: kernels multiply by its reciprocal, which must not become too large.
     smallest: qscheme = 6.1e-5
     if scale < smallest:
         low, high, scale = low * smallest / scale, high * smallest / scale, smallest
     from_low, from_high = least - low / scale, most - high / scale
+    # Of the zero points that fit either end, the one with the smaller rounding error.
     zero = from_low if abs(least) - abs(low / scale) < abs(most) - abs(high / scale) else from_high
     scale = _C.as_tensor(scale, dtype=_C.float32).item()
     return scale, int(min(max(round(zero), least), most))
@@ -153,7 +160,9 @@ def quantize_per_tensor_dynamic(input: Tensor, dtype: facula.dtype, reduce_range
         dtype: quint8 or qint8.
         reduce_range: whether half of the levels are used.
 
-    Returns the quantised tensor. Errors: RuntimeError for other dtypes, and values that are not finite.
+    Returns: the quantized tensor.
+
+    Errors: RuntimeError for other dtypes, and values that are not finite.
 
     >>> torch.quantize_per_tensor_dynamic(torch.tensor([-1.0, 0.0, 1.0]), torch.quint8, False).int_repr()
     tensor([  1, 128, 255], dtype=torch.uint8)
@@ -169,20 +178,20 @@ def quantize_per_tensor_dynamic(input: Tensor, dtype: facula.dtype, reduce_range
 
 
 def _empty_affine_quantized(shape, *, scale=1.0, zero_point=0, dtype, device=None):
-    """Return a quantised tensor without values of its own: `torch._empty_affine_quantized`."""
+    """Return a quantized tensor without values of its own: `torch._empty_affine_quantized`."""
     low, _ = limits("_empty_affine_quantized", dtype)
     scheme = PerTensor(dtype, float(scale), _zero_point("_empty_affine_quantized", int(zero_point), dtype))
     return wrap(facula.full(tuple(shape), max(low, -1), dtype=dtype._levels, device=device), scheme)
 
 
 def _make_per_tensor_quantized_tensor(levels, scale, zero_point):
-    """Return a quantised tensor of a copy of these levels: `torch._make_per_tensor_quantized_tensor`."""
+    """Return a quantized tensor of a copy of these levels: `torch._make_per_tensor_quantized_tensor`."""
     scheme = PerTensor(_dtype_of("_make_per_tensor_quantized_tensor", levels), float(scale), int(zero_point))
     return wrap(levels.detach().clone(), scheme)
 
 
 def _make_per_channel_quantized_tensor(levels, scales, zero_points, axis):
-    """Return a quantised tensor of a copy of these levels: `torch._make_per_channel_quantized_tensor`."""
+    """Return a quantized tensor of a copy of these levels: `torch._make_per_channel_quantized_tensor`."""
     dtype = _dtype_of("_make_per_channel_quantized_tensor", levels)
     if scales.numel() != levels.size(axis) or zero_points.numel() != levels.size(axis):
         raise RuntimeError(
@@ -200,12 +209,14 @@ def _dtype_of(name, levels):
 
 
 def dequantize(tensor: Sequence[Tensor] | Tensor) -> Tensor | Any:
-    """Return the values of a quantised tensor in float32; of a list or tuple of tensors, a tuple of them.
+    """Return the values of a quantized tensor in float32; of a list or tuple of tensors, a tuple of them.
 
     Args:
-        tensor: the quantised tensor, or several.
+        tensor: the quantized tensor, or several.
 
-    Errors: TypeError for what is no tensor. A tensor that is not quantised is converted to float32.
+    Returns: a tensor of the shape of the given one, or a tuple of them.
+
+    Errors: TypeError for what is no tensor. A tensor that is not quantized is converted to float32.
 
     Example::
 
@@ -224,31 +235,31 @@ _PER_CHANNEL = "torch.quantize_per_channel(torch.ones(2), torch.tensor([0.5, 1.0
 
 
 def _method(name, doc, made, shown):
-    def function(input):
+    def function(input: Tensor):
         if not isinstance(input, QuantizedTensor):
             kind = input.dtype if isinstance(input, facula.Tensor) else type(input).__name__
-            raise NotImplementedError(f"{name}: expected a quantised tensor, got {kind}")
+            raise NotImplementedError(f"{name}: expected a quantized tensor, got {kind}")
         return getattr(input, name)()
 
     function.__name__ = function.__qualname__ = name
-    about = "Args:\n    input: the quantised tensor.\n\nErrors: NotImplementedError for a tensor that is not quantised."
+    about = "Args:\n    input: the quantized tensor.\n\nErrors: NotImplementedError for a tensor that is not quantized."
     function.__doc__ = f"Return {doc}\n\n{about}\n\n>>> x = {made}\n>>> torch.{name}(x)\n{shown}\n"
     return function
 
 
 int_repr: Callable[[Tensor], Tensor] = _method(
-    "int_repr", "a copy of a quantised tensor's levels.", _PER_TENSOR, "tensor([11, 12], dtype=torch.uint8)",
+    "int_repr", "a copy of a quantized tensor's levels.", _PER_TENSOR, "tensor([11, 12], dtype=torch.uint8)",
 )
-q_scale: Callable[[Tensor], float] = _method("q_scale", "the scale of a tensor quantised per tensor.", _PER_TENSOR, "0.5")
+q_scale: Callable[[Tensor], float] = _method("q_scale", "the scale of a tensor quantized per tensor.", _PER_TENSOR, "0.5")
 q_zero_point: Callable[[Tensor], int] = _method(
-    "q_zero_point", "the level of zero of a tensor quantised per tensor.", _PER_TENSOR, "10",
+    "q_zero_point", "the level of zero of a tensor quantized per tensor.", _PER_TENSOR, "10",
 )
 q_per_channel_scales: Callable[[Tensor], Tensor] = _method(
-    "q_per_channel_scales", "the scales of a tensor quantised per channel, float64.", _PER_CHANNEL,
+    "q_per_channel_scales", "the scales of a tensor quantized per channel, float64.", _PER_CHANNEL,
     "tensor([0.5000, 1.0000], dtype=torch.float64)",
 )  # fmt: skip
 q_per_channel_zero_points: Callable[[Tensor], Tensor] = _method(
-    "q_per_channel_zero_points", "the levels of zero of a tensor quantised per channel, int64.", _PER_CHANNEL, "tensor([0, 5])"
+    "q_per_channel_zero_points", "the levels of zero of a tensor quantized per channel, int64.", _PER_CHANNEL, "tensor([0, 5])"
 )
 q_per_channel_axis: Callable[[Tensor], int] = _method(
     "q_per_channel_axis", "the dimension whose indices are channels.", _PER_CHANNEL, "0",

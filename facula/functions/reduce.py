@@ -1,4 +1,4 @@
-"""Reductions with options that an op does not have: `unique`, `histogramdd`, `segment_reduce`."""
+"""Define reductions with options that an op does not have: `unique`, `histogramdd`, `segment_reduce`."""
 
 from __future__ import annotations
 
@@ -52,8 +52,10 @@ def unique(input: Tensor, sorted: bool = True, return_inverse: bool = False, ret
         return_counts: whether also how often each occurs is wanted.
         dim: the dimension of the slices; None for elements.
 
-    Returns the distinct ones; or a tuple of them, the places (int64, of the shape of input, or of its size along dim) and the
+    Returns: the distinct ones; or a tuple of them, the places (int64, of the shape of input, or of its size along dim) and the
     counts (int64), as far as they are wanted.
+
+    Errors: TypeError for a sorted that is no bool.
 
     >>> torch.unique(torch.tensor([3, 1, 3]), return_inverse=True, return_counts=True)
     (tensor([1, 3]), tensor([1, 0, 1]), tensor([1, 2]))
@@ -90,7 +92,9 @@ def unique_consecutive(input: Tensor, return_inverse: bool = False, return_count
         return_counts: whether also the lengths of the runs are wanted.
         dim: the dimension of the slices; None for elements.
 
-    Returns the first ones; or a tuple of them, the runs (int64) and the lengths (int64), as far as they are wanted.
+    Returns: the first ones; or a tuple of them, the runs (int64) and the lengths (int64), as far as they are wanted.
+
+    The first ones are a vector, or with dim of the shape of input with fewer positions along it.
 
     >>> torch.unique_consecutive(torch.tensor([1, 1, 2, 1]), return_counts=True)
     (tensor([1, 2, 1]), tensor([2, 1, 1]))
@@ -126,7 +130,7 @@ def histogramdd(input: Tensor, bins: int | Sequence[int] | Sequence[Tensor], ran
         weight: (...), what each point counts; None for 1.
         density: whether the result is divided by its sum and by the bins' sizes.
 
-    Returns `(hist, bin_edges)`: hist has D dimensions, bin_edges is a tuple of D tensors.
+    Returns: `(hist, bin_edges)`: hist has D dimensions, bin_edges is a tuple of D tensors.
 
     Errors: RuntimeError for points of fewer than two dimensions, and for bins or range that do not fit D.
 
@@ -177,7 +181,7 @@ def segment_reduce(data: Any, reduce: str, *, lengths: Tensor | None = None, ind
         unsafe: leaves out the check that the lengths add up to n.
         initial: what each run starts from; also the result of an empty run (by default the neutral value, NaN for mean).
 
-    Returns (*batch, runs, ...).
+    Returns: (*batch, runs, ...).
 
     Errors: RuntimeError for other words, both or neither of lengths and offsets, another axis, negative lengths, and lengths
     that do not add up to n.

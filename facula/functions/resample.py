@@ -1,4 +1,4 @@
-"""Functions at the top level that resample."""
+"""Define the functions of the top level that resample."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def affine_grid_generator(theta: Tensor, size: Sequence[int], align_corners: boo
         size: of the result to be sampled, (N, C, H, W) or (N, C, D, H, W).
         align_corners: whether -1 and 1 are the centers of the outermost pixels, or their outer edges.
 
-    Returns (N, H, W, 2) or (N, D, H, W, 3): the place of each point, between -1 and 1 within the image.
+    Returns: (N, H, W, 2) or (N, D, H, W, 3): the place of each point, between -1 and 1 within the image.
 
     >>> torch.affine_grid_generator(torch.tensor([[[1., 0., 0.], [0., 1., 0.]]]), [1, 1, 2, 2], True)
     tensor([[[[-1., -1.],

@@ -1,4 +1,4 @@
-"""Recurrent networks and cells as functions, with torch's signatures."""
+"""Define recurrent networks and cells as functions, with torch's signatures."""
 
 from __future__ import annotations
 

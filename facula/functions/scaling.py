@@ -1,4 +1,4 @@
-"""What a GradScaler does with gradients and with its scale. On a device with a queue nothing is read by the host."""
+"""Unscale gradients and update the scale of a GradScaler. On a device with a queue, the host reads no value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Process-wide settings."""
+"""Hold and set process-wide settings."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def set_default_tensor_type(t: Any, /) -> None:
 
 
 class _Settings:
-    """Process-wide switches that only have to be remembered."""
+    """Hold process-wide switches that other code reads."""
 
     deterministic = False
     deterministic_warns = False

@@ -1,4 +1,4 @@
-"""Functions of shapes."""
+"""Define functions of shapes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ def broadcast_shapes(*shapes: Sequence[int] | int | tuple[Any, ...]) -> Size:
     Args:
         shapes: sequences of sizes; an int stands for a shape of one dimension.
 
-    Returns a Size. Errors: RuntimeError for shapes that do not broadcast, and for negative sizes.
+    Returns: a Size.
+
+    Errors: RuntimeError for shapes that do not broadcast, and for negative sizes.
 
     >>> torch.broadcast_shapes((2, 1), (3,), (4, 1, 1))
     torch.Size([4, 2, 3])

@@ -1,4 +1,4 @@
-"""Constructors of sparse tensors, and products under the names that PyTorch gives them besides."""
+"""Construct sparse tensors, and define products of sparse tensors under the additional names that PyTorch has for them."""
 
 from __future__ import annotations
 
@@ -317,13 +317,13 @@ def _validate_sparse_compressed_tensor_args(compressed_indices, plain_indices, v
 
 
 def spmm(input: Tensor, mat2: Tensor) -> Tensor:
-    """Return the product of a sparse and a strided matrix.
+    """Return the product of a sparse and a strided matrix, a strided one of shape (m, n).
 
     Args:
         input: the sparse matrix, (m, k).
         mat2: the strided matrix, (k, n).
 
-    Returns a strided matrix. Errors: RuntimeError for sizes that do not fit.
+    Errors: RuntimeError for sizes that do not fit.
 
     >>> a = torch.tensor([[0., 2.], [0., 0.]]).to_sparse()
     >>> torch.spmm(a, torch.tensor([[1.], [3.]]))
@@ -459,6 +459,7 @@ def _convert_indices_from_coo_to_csr(self, size, *, out_int32=False):
         raise RuntimeError(f"{op}: size must be a number of rows, got {size!r}")
     if self.numel() and (self[0] < 0 or self[-1] >= size or (self[1:] < self[:-1]).any()):
         raise RuntimeError(f"{op}: rows must be in order and below {size}, got {int(self.min())} to {int(self.max())}")
+    # No entry is in a row up to -1, which gives the 0 that the bounds begin with.
     rows = facula.arange(-1, size, dtype=self.dtype, device=self.device)
     return facula.searchsorted(self.contiguous(), rows, right=True, out_int32=out_int32)
 

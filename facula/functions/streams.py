@@ -1,4 +1,6 @@
-"""Queues of work on the accelerator, and places in them, whichever kind it is: what is made are CUDA's streams and events."""
+"""Define streams and events of the accelerator, whichever kind it is. The objects that are made are CUDA's streams and
+events.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +18,17 @@ __all__ = ["Event", "Stream"]
 
 
 class Stream:
-    """A queue of work on an accelerator: what is put into one queue runs in order, several queues run side by side.
+    """Represent a queue of work on an accelerator. The work in one queue runs in order; several queues run
+    concurrently.
 
     Args:
         args, kwargs: ``device``, the accelerator (default: the current one), and ``priority``: smaller numbers run first, where
             the device has priorities.
 
     With a CUDA device, what is made is a `cuda.Stream`. Without one, or for the CPU, it is the one queue of the CPU, in which
-    everything is done already. Errors: RuntimeError for CUDA without a device.
+    everything is done already.
+
+    Errors: RuntimeError for CUDA without a device.
 
     >>> torch.Stream(device="cpu")
     torch.Stream device_type=cpu, device_index=-1, stream_id=0
@@ -46,7 +51,7 @@ def _asked_kind(device=None, *_, device_type=None, **__):
 
 
 class _OfCpu(Stream):
-    """The queue of the CPU."""
+    """Represent the queue of the CPU."""
 
     stream_id, device_index, device_type = 0, -1, 0
 
@@ -92,14 +97,17 @@ class _OfCpu(Stream):
 
 
 class Event:
-    """A place in a queue of work on an accelerator, which others can wait for, and between two of which time can be measured.
+    """Represent a point in a queue of work on an accelerator. Other queues can wait for it, and the time between two
+    events can be measured.
 
     Args:
         args, kwargs: ``device``, an accelerator, by default that of the stream in which the event is recorded;
-            ``enable_timing``, whether `elapsed_time` can be asked; ``blocking``, whether a thread that waits sleeps;
+            ``enable_timing``, whether `elapsed_time` can be called; ``blocking``, whether a thread that waits sleeps;
             ``interprocess``, whether other processes can wait for it.
 
-    What is made is a `cuda.Event`, the only kind there is. Errors: RuntimeError without a CUDA device.
+    What is made is a `cuda.Event`, the only kind there is.
+
+    Errors: RuntimeError without a CUDA device.
 
     >>> torch.Event.__name__
     'Event'

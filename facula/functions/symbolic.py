@@ -1,4 +1,4 @@
-"""Arithmetic on numbers that a tracer would see as symbols: `sym_max`, `sym_ite`, ..."""
+"""Compute with numbers that a tracer would represent by symbols: `sym_max`, `sym_ite`, ..."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def sym_constrain_range_for_size(size: Any, *, min: Any = None, max: Any = None)
 
 
 class _Symbolic:
-    """What all three have: a number that is not known, which the library makes itself."""
+    """Refuse construction by programs. The three classes below stand for unknown numbers, which only the library makes."""
 
     def __new__(cls, *given: int) -> Self:
         if cls in (SymInt, SymFloat, SymBool):
@@ -163,7 +163,7 @@ class _Symbolic:
 
 
 class SymInt(_Symbolic):
-    """A length that is no number, such as that of a ragged dimension: for annotations and isinstance.
+    """Represent a length that is no number, such as that of a ragged dimension; for annotations and isinstance.
 
     Args:
         given: nothing can be given: the library makes such lengths itself.
@@ -176,7 +176,7 @@ class SymInt(_Symbolic):
 
 
 class SymFloat(_Symbolic):
-    """A number with a fraction that is not known yet: for annotations and isinstance. None are made.
+    """Represent a fractional number that is not known yet; for annotations and isinstance. The library makes none.
 
     Args:
         given: nothing can be given.
@@ -189,7 +189,8 @@ class SymFloat(_Symbolic):
 
 
 class SymBool(_Symbolic):
-    """The result of a comparison that is not known yet: for annotations and isinstance. None are made.
+    """Represent the result of a comparison that is not known yet; for annotations and isinstance. The library makes
+    none.
 
     Args:
         given: nothing can be given.

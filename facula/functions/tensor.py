@@ -1,4 +1,4 @@
-"""Questions about objects, and methods of tensors as functions."""
+"""Define predicates of objects, and methods of tensors as functions."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def is_storage(obj: Any, /) -> bool:
 def _ask(name, doc, example):
     """Return a function that asks a tensor by calling its method `name`."""
 
-    def question(input):
+    def question(input: Tensor):
         if not isinstance(input, Tensor):
             raise TypeError(f"{name}: input is a Tensor, got {type(input).__name__}")
         return getattr(input, name)()
@@ -137,6 +137,8 @@ def detach(input: Tensor) -> Tensor:
 
     Args:
         input: the tensor.
+
+    Returns: a tensor of the shape of input, which shares its memory.
 
     >>> x = torch.ones(2, requires_grad=True)
     >>> y = torch.detach(x * 2)

@@ -1,4 +1,4 @@
-"""The tensor types of old programs: FloatTensor, cuda.LongTensor, ...
+"""Define the tensor types of old programs: FloatTensor, cuda.LongTensor, ...
 
 Each is a constructor, a name that `Tensor.type()` gives and takes, and a class that `isinstance` understands; tensors
 themselves are all of class Tensor.
@@ -45,7 +45,7 @@ _CLASSES = "Float Double Half BFloat16 Long Int Short Char Byte Bool".split()
 
 
 class tensortype(type):
-    """The class of FloatTensor and its relatives."""
+    """Implement isinstance and construction for FloatTensor and its relatives; it is their class."""
 
     def __new__(mcs, name: str, bases: tuple[type, ...], body: dict[str, Any]) -> Any:
         if bases:

@@ -1,4 +1,5 @@
-"""Programs as graphs that Python can change: `symbolic_trace` runs a module on proxies and gives a GraphModule.
+"""Represent programs as graphs that Python can change: `symbolic_trace` runs a module on proxies and returns a
+GraphModule.
 
 A Graph is a list of Nodes: inputs, calls of functions, methods and submodules, reads of attributes, and one output. A
 GraphModule runs a graph as the Python code that it is written as (`gm.code`). Between the two a program can look at nodes,

@@ -1,4 +1,4 @@
-"""From a graph to the text of a function, and its globals.
+"""Write a graph as the text of a function, with the globals that the text needs.
 
 Long because it is one writer, whose parts share what they have read.
 """
@@ -49,7 +49,7 @@ inplace_methods = {
 
 
 class _CustomBuiltin(NamedTuple):
-    """A name that the text uses without a module, and the statement that brings it."""
+    """Describe a name that the text uses without a module, and the statement that imports it."""
 
     import_str: str
     obj: Any
@@ -91,7 +91,7 @@ _SPELLED = {list: typing.List, dict: typing.Dict, set: typing.Set, frozenset: ty
 
 
 class _Globals:
-    """The names of a text that are no locals."""
+    """Collect the names of a text that are not local."""
 
     def __init__(self, namespace):
         self._namespace = namespace
@@ -103,6 +103,7 @@ class _Globals:
         """Return the name by which the text says `obj`."""
         if obj is not facula.device and not isinstance(obj, facula.Generator) and _is_from_torch(obj):
             text = _get_qualified_name(obj) if not isinstance(obj, type) else _type_repr(obj)
+            # A keyword cannot follow a dot in the text, so that the attribute is read by getattr.
             if keyword.iskeyword(text.rpartition(".")[2]):  # torch.ops.aten.random_.from
                 return _format_target(*text.split(".", 1))
             return text
@@ -140,7 +141,7 @@ def _is_hashable(obj):
 
 
 class _Writer:
-    """Writes the body of one function, node by node."""
+    """Write the body of one function, node by node."""
 
     def __init__(self, codegen, nodes, root_module, namespace, *, verbose, include_stride, include_device, include_meta):
         self.codegen, self.nodes, self.root = codegen, list(nodes), root_module
@@ -211,6 +212,7 @@ class _Writer:
             if name in magic_methods:
                 self.body.append(f"{node!r}{kind} = {magic_methods[name].format(*map(self.value, args))}")
                 return
+            # `x += y` is a statement without a value, so that the node's name gets the first argument afterwards.
             if name in inplace_methods:
                 statement = inplace_methods[name].format(*map(self.value, args))
                 self.body.append(f"{statement};  {node!r}{kind} = {self.value(args[0])}")
@@ -273,7 +275,7 @@ class _Writer:
 
 
 class _ParsedStackTrace(NamedTuple):
-    """The last place of a stack trace."""
+    """Describe the last place of a stack trace."""
 
     file: str
     lineno: str
@@ -322,7 +324,7 @@ def _snake_case(text):
 
 
 class _Namespace:
-    """Names that are taken, with what they stand for."""
+    """Record the names that are in use, and the objects that they stand for."""
 
     _ILLEGAL = re.compile(r"[^0-9a-zA-Z_]+")
     _NUMBERED = re.compile(r"(.+)_(\d+)\Z")
@@ -339,6 +341,7 @@ class _Namespace:
         name = candidate if candidate.isidentifier() and candidate.isascii() else self._legal(candidate)
         numbered = self._NUMBERED.match(name)
         base, number = (numbered.group(1), int(numbered.group(2))) if numbered else (name, None)
+        # Names with the same base are numbered from the last number on, which avoids trying all of them again.
         if name in self._used_names or number is None and base in self._base_count:
             number = self._base_count.get(base, 0)
         if number is None:
@@ -366,6 +369,7 @@ class _Namespace:
         if name in keyword.kwlist:
             return True
         if name in vars(builtins):
+            # A builtin may have its own name; any other object of that name would hide it.
             return obj is not vars(builtins)[name]
         if name in _custom_builtins:
             return obj is not _custom_builtins[name].obj
@@ -378,7 +382,7 @@ class _Namespace:
 
 @dataclass
 class PythonCode:
-    """The text of a function and what it needs to run: what `Graph.python_code` gives.
+    """Hold the text of a function and the globals that it needs to run; `Graph.python_code` returns it.
 
     Args:
         src: the text, one `def forward(self, ...)`.
@@ -402,7 +406,7 @@ class PythonCode:
 
 
 class _PyTreeInfo(NamedTuple):
-    """How arguments are taken apart for a graph, and its results put together."""
+    """Describe how arguments are flattened for a graph, and how its results are assembled."""
 
     orig_args: list[Any]
     in_spec: pytree.TreeSpec
@@ -410,7 +414,7 @@ class _PyTreeInfo(NamedTuple):
 
 
 class CodeGen:
-    """How a graph becomes a function: subclasses change how arguments come in and results go out.
+    """Convert a graph to a function. Subclasses change how arguments arrive and results leave.
 
     Subclasses replace `gen_fn_def`, `generate_output`, `process_inputs`, `process_outputs` or `additional_globals`, and are
     set by `Graph.set_codegen`.
@@ -455,6 +459,7 @@ class CodeGen:
         return f"return {output_args!r}"
 
     def _call_generate_output(self, node, value):
+        # Subclasses expect nodes as text; without one the text of the result is written directly.
         if type(self).generate_output is CodeGen.generate_output:
             return f"return {value(node.args[0])}"
         return self.generate_output(_Shown.of(node.args[0], value))
@@ -518,7 +523,7 @@ class CodeGen:
 
 
 class _Shown:
-    """Stands in an output for text that is ready."""
+    """Represent text that is complete and is printed as it is in an output."""
 
     def __init__(self, text):
         self.text = text
@@ -544,7 +549,7 @@ def _positional_count(spec):
 
 
 class _PyTreeCodeGen(CodeGen):
-    """Takes nested arguments apart, and puts nested results together."""
+    """Flatten nested arguments, and assemble nested results."""
 
     def __init__(self, pytree_info):
         super().__init__()
@@ -570,6 +575,7 @@ class _PyTreeCodeGen(CodeGen):
             without_types = [var.split(":")[0].split("=")[0].strip() for var in free_vars if var != "self"]
             flat = f"[{', '.join(given)}]"
             positional = _positional_count(self.pytree_info.in_spec)
+            # Then keyword arguments must be flattened as a dict, in the order of the spec.
             if positional is not None:  # the spec is of (args, kwargs)
                 keywords = ", ".join(f"{name!r}: {name}" for name in given[positional:])
                 flat = f"(({''.join(f'{name}, ' for name in given[:positional])}), {{{keywords}}})"

@@ -1,4 +1,4 @@
-"""Marks on functions that PyTorch promises to keep."""
+"""Mark functions whose interface PyTorch promises to preserve."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which functions have effects beside their result, so that their calls stay in a graph though nobody uses them."""
+"""List the functions that have effects besides their result, whose calls stay in a graph even if no node uses them."""
 
 from __future__ import annotations
 

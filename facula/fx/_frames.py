@@ -1,4 +1,4 @@
-"""Where a traced program is: its frame that runs, the text of its line, and what it does with a proxy there."""
+"""Find the line of the traced program that runs, its text, and what it does with a proxy."""
 
 from __future__ import annotations
 

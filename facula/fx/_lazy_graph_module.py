@@ -1,4 +1,4 @@
-"""How tracers make GraphModules; code is written when a module is made."""
+"""Make GraphModules for tracers; the code is written as soon as a module is made."""
 
 from __future__ import annotations
 

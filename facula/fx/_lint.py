@@ -1,4 +1,4 @@
-"""What `Graph.lint` checks: arguments of nodes, and the modules and attributes that they name."""
+"""Check the arguments of nodes, and the modules and attributes that they name, for `Graph.lint`."""
 
 from __future__ import annotations
 

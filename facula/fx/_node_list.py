@@ -1,10 +1,10 @@
-"""The nodes of a graph: in order, by op and target, and the place where new ones go."""
+"""Store the nodes of a graph in order and by op and target, and the position where new nodes are inserted."""
 
 from __future__ import annotations
 
 
 class _node_list:  # noqa: N801
-    """The nodes of a graph in order. The graph may be changed while one goes through them."""
+    """Iterate over the nodes of a graph in order. The graph may be changed during the iteration."""
 
     def __init__(self, graph, direction="_next"):
         self.graph, self.direction = graph, direction
@@ -16,6 +16,7 @@ class _node_list:  # noqa: N801
         root, direction = self.graph._root, self.direction
         node = getattr(root, direction)
         while node is not root:
+            # An erased node still has its neighbors, so that the iteration can go on from it.
             if not node._erased:
                 yield node
             node = getattr(node, direction)
@@ -25,7 +26,7 @@ class _node_list:  # noqa: N801
 
 
 class _FindNodesLookupTable:
-    """Nodes by op and target."""
+    """Find nodes by op and target."""
 
     def __init__(self):
         self.table = {}
@@ -53,7 +54,7 @@ class _FindNodesLookupTable:
 
 
 class _Insertion:
-    """Where new nodes go; as a context manager, until its end."""
+    """Set where new nodes are inserted, as a context manager until its end."""
 
     def __init__(self, graph, insert):
         self.graph, self.before = graph, graph._insert

@@ -1,4 +1,4 @@
-"""What is replaced while a program is traced, and put back at the end: functions and methods that become nodes."""
+"""Replace functions and methods that become nodes while a program is traced, and restore them at the end."""
 
 from __future__ import annotations
 
@@ -32,13 +32,15 @@ def _proxies_in(arguments):
 
 
 class _Patcher:
-    """Attributes and items that are replaced, and put back at the end."""
+    """Replace attributes and items, and restore them at the end."""
 
     def __init__(self):
         self._undo, self.visited = [], set()
 
     def patch_method(self, cls, name, new):
         """Replace an attribute."""
+        # `self` marks a missing attribute. vars() instead of getattr: an inherited attribute must not be restored as
+        # the class's own.
         before = vars(cls).get(name, self)
         setattr(cls, name, new)
         self._undo.append((delattr, cls, name, None) if before is self else (setattr, cls, name, before))
@@ -63,6 +65,7 @@ class _Patcher:
         return self
 
     def __exit__(self, *exception):
+        # In reverse order, because an attribute may have been replaced twice.
         for how, where, name, value in reversed(self._undo):
             how(where, name) if how is delattr else how(where, name, value)
         self._undo.clear()

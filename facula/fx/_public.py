@@ -1,8 +1,9 @@
-"""What functions are called in programs, which is what graphs print, and how calls of them are written down.
+"""Find the names under which programs call functions, which graphs print, and record calls in PyTorch's form.
 
-A graph shows the names of PyTorch (`torch.nn.functional.dropout`), wherever Facula keeps the function. Functions that PyTorch
-has written in Python are recorded with their optional arguments by keyword, all of them; the others as they were called.
-Facula divides functions among C++ and Python in another way, so which is which is a table.
+A graph prints the names of PyTorch (`torch.nn.functional.dropout`), wherever Facula defines the function. Functions
+that PyTorch has written in Python are recorded with all their optional arguments by keyword; the others as they were
+called. Facula divides functions between C++ and Python in another way, so a table says which functions are written in
+Python there.
 """
 
 from __future__ import annotations
@@ -152,7 +153,7 @@ def written_call(function, args, kwargs):
 
 
 class _Names(types.ModuleType):
-    """Where `torch._C._nn.gelu` is found: functions of a module of the core under PyTorch's private name."""
+    """Find functions of a module of the core under PyTorch's private name, such as `torch._C._nn.gelu`."""
 
     def __init__(self, name, module, prefix="", renamed=None):
         super().__init__(name)

@@ -1,4 +1,4 @@
-"""Nested arguments of graphs, taken apart by a spec made when they were traced."""
+"""Flatten nested arguments of graphs by a spec that was made when they were traced."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The text of generated functions: as functions, in errors, and with the imports that it needs elsewhere."""
+"""Handle the text of generated functions: compile it, show it in errors, and find the imports that it needs elsewhere."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from facula.fx._codegen import _custom_builtins
 
 
 class _EvalCacheLoader:
-    """Keeps the text of generated functions for tracebacks and `inspect`."""
+    """Store the text of generated functions for tracebacks and `inspect`."""
 
     def __init__(self):
         self.eval_cache, self._ids = {}, itertools.count()

@@ -1,4 +1,4 @@
-"""Symbolic tracing: a program runs once on proxies, and what it does becomes a graph.
+"""Trace programs symbolically: a program runs once on proxies, and its operations become a graph.
 
 Long because a tracer is one class, whose methods are what subclasses change and have examples.
 """
@@ -73,7 +73,7 @@ is_fx_symbolic_tracing = is_fx_tracing_warning = is_fx_tracing
 
 @compatibility(is_backward_compatible=True)
 class ProxyableClassMeta(type):
-    """A metaclass: making an object of the class from proxies is a node, a call of the class.
+    """Record the construction of an object from proxies as a node that calls the class; this is a metaclass.
 
     Args:
         name: the name of the class.
@@ -103,7 +103,7 @@ class ProxyableClassMeta(type):
 
 
 class PHBase:
-    """The class of `PH`, which says in concrete arguments: this one is an input of the graph.
+    """Mark an input of the graph among concrete arguments; `PH` is the instance.
 
     >>> gm = facula.fx.symbolic_trace(lambda pair: pair[0] * 2, {"pair": (facula.fx.PH, 3)})
     >>> gm((5, 3))
@@ -118,7 +118,7 @@ PH = PHBase()
 
 
 class PHWithMeta(PHBase):
-    """In concrete arguments: an input with meta.
+    """Mark an input with meta among concrete arguments.
 
     Args:
         ph_key: where the meta is kept.
@@ -175,6 +175,7 @@ def wrap(fn_or_name: str | Callable[..., Any]) -> Any:
     frame = inspect.currentframe().f_back
     if frame.f_code.co_name != "<module>":
         raise NotImplementedError(f"wrap: expected a call at module scope, got one inside {frame.f_code.co_name}")
+    # A dict of globals cannot be a key itself.
     _wrapped_fns_to_patch[(id(frame.f_globals), name)] = frame.f_globals
     return fn_or_name
 
@@ -184,7 +185,7 @@ def wrap(fn_or_name: str | Callable[..., Any]) -> Any:
 
 @compatibility(is_backward_compatible=True)
 class Tracer(TracerBase):
-    """Makes graphs of modules and functions. Subclasses change what is a leaf, what becomes of values, and more.
+    """Make graphs of modules and functions. Subclasses change what is a leaf, how values are recorded, and more.
 
     Args:
         autowrap_modules: modules whose functions become nodes when they are given proxies.
@@ -424,12 +425,12 @@ class Tracer(TracerBase):
                 if leaf is not PH:
                     _transfer_attrs(fr=leaf, to=proxy.node)
                 return proxy
-            self._specialise(name, counter, leaf, sig)
+            self._specialize(name, counter, leaf, sig)
             return leaf
 
         return pytree.tree_map(replace, value)
 
-    def _specialise(self, name, counter, value, sig):
+    def _specialize(self, name, counter, value, sig):
         """Check an input whose value the graph relies on."""
         default = sig.parameters[name].default
         args = () if default is inspect.Parameter.empty else (default,)

@@ -1,4 +1,4 @@
-"""Names that programs take from here."""
+"""Provide names that programs import from this module."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Types for values that are traced."""
+"""Annotate values that are traced with types."""
 
 from __future__ import annotations
 

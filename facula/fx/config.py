@@ -1,4 +1,4 @@
-"""Settings that programs read; they change nothing here."""
+"""Hold settings that programs read; they have no effect here."""
 
 disable_progress = True
 verbose_progress = False

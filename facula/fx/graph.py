@@ -1,4 +1,4 @@
-"""The graph: nodes in the order in which they run, and what one does with them.
+"""Define the graph, which holds nodes in the order in which they run, and its operations.
 
 Long because Graph is one class, most of whose methods have an example.
 """
@@ -74,7 +74,7 @@ def simple_table(rows, headers):
 
 
 class Graph:
-    """A program: inputs, calls and one output, as nodes in the order in which they run.
+    """Represent a program: inputs, calls and one output, as nodes in the order in which they run.
 
     Args:
         owning_module: the GraphModule that it belongs to.
@@ -109,6 +109,7 @@ class Graph:
         self._root = root = Node.__new__(Node)
         root.graph, root.name, root._op, root._target, root.type = self, "", "root", "", None
         root._input_nodes, root.users, root.meta = {}, {}, {}
+        # The nodes are a ring around this root, so that no insertion has to treat the ends separately.
         root._prev = root._next = root
         root._args, root._kwargs, root._erased, root._repr_fn, root._order = (), {}, False, None, 0
         self._used_names = {}
@@ -168,6 +169,7 @@ class Graph:
         if node._next is self._root and self._ordered:
             node._order = node._prev._order + 1  # at the end
         else:
+            # Numbers of nodes are computed again only when two nodes are compared, as most insertions are at the end.
             self._ordered = False
 
     def _renumber(self):
@@ -338,6 +340,7 @@ class Graph:
         to_erase._unlink()
         to_erase._erased = True
         self._len -= 1
+        # The node must not count as a user of its arguments any more.
         to_erase._set_arguments((), {})
 
     def inserting_before(self, n: Node | None = None) -> Any:
@@ -550,6 +553,7 @@ class Graph:
         """
         self.lint()
         changed = False
+        # Backwards, so that the arguments of an erased node can be erased in the same pass.
         for node in reversed(self.nodes):
             stays = is_impure_node(node) if is_impure_node is not None else node.is_impure()
             if not stays and not node.users:

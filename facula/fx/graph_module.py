@@ -1,4 +1,4 @@
-"""A module that runs a graph, by the code that the graph is written as.
+"""Define GraphModule, a module that runs a graph by the code that is generated for it.
 
 Long because PyTorch has the class, its attributes and its source in one file of this name.
 """
@@ -99,7 +99,7 @@ def _del_attr(model, attr_name):
 
 
 class _WrappedCall:
-    """Runs the module, and says of an error where in the generated code it is."""
+    """Run the module, and add to the text of an error its place in the generated code."""
 
     def __init__(self, cls, cls_call):
         self.cls, self.cls_call = cls, cls_call
@@ -204,7 +204,7 @@ def _deserialize_graph_module(forward, body, graph_module_cls=None):
 
 @compatibility(is_backward_compatible=True)
 class GraphModule(facula.nn.Module):
-    """A module made from a graph: it has `graph`, `code`, and a `forward` that is this code.
+    """Run a graph as a module, which has `graph`, `code`, and a `forward` that is this code.
 
     Args:
         root: a module whose attributes and submodules the graph names, or a dict of them by path.

@@ -1,4 +1,6 @@
-"""Lists and dicts that do not change: what the arguments of a node are made of, so that users of nodes stay known."""
+"""Define immutable lists and dicts. The arguments of a node consist of them, because the users of nodes stay correct
+only if the arguments do not change.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ def _refuse(self: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 class immutable_list(list[Any]):  # noqa: N801
-    """A list that cannot be changed, and so can be a key.
+    """Hold a list that cannot be changed, and so can be a key.
 
     Args:
         iterable: its items.
@@ -54,7 +56,7 @@ class immutable_list(list[Any]):  # noqa: N801
 
 
 class immutable_dict(dict[Any, Any]):  # noqa: N801
-    """A dict that cannot be changed, and so can be a key.
+    """Hold a dict that cannot be changed, and so can be a key.
 
     Errors: TypeError for what would change it.
 

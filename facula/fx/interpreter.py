@@ -1,4 +1,4 @@
-"""Running a graph node by node, and making graphs from graphs so."""
+"""Run a graph node by node, and make new graphs from graphs in this way."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = ["Interpreter", "Transformer"]
 
 @compatibility(is_backward_compatible=True)
 class Interpreter:
-    """Runs a module's graph node by node; subclasses change what a kind of node does.
+    """Run a module's graph node by node. Subclasses change what a kind of node does.
 
     Args:
         module: the GraphModule.
@@ -95,6 +95,7 @@ class Interpreter:
             text = f"{error.args[0]}\n\n{place}" if error.args else place
             text = f"{text}\nOriginal traceback:\n{node.stack_trace}"
             error.args = (text, *error.args[1:])
+            # A KeyError prints the repr of its text, in which line ends are escaped.
             if isinstance(error, KeyError):
                 raise RuntimeError(*error.args) from error
             raise
@@ -295,7 +296,7 @@ class Interpreter:
 
 @compatibility(is_backward_compatible=True)
 class Transformer(Interpreter):
-    """Makes a new GraphModule by running the graph on proxies; subclasses change what nodes become.
+    """Make a new GraphModule by running the graph on proxies. Subclasses change what nodes become.
 
     Args:
         module: the GraphModule.
@@ -323,6 +324,7 @@ class Transformer(Interpreter):
                 self.graph = graph
                 self.tensor_attrs: dict[Any, Any] = {}
 
+            # The graph was traced before, so calls of modules stay what they are.
             def is_leaf_module(self, _: Any, __: Any) -> bool:
                 return True
 

@@ -1,4 +1,4 @@
-"""A node of a graph: one call, with the nodes that it takes and those that take it.
+"""Define Node, one step of a graph, which records the nodes that it uses and the nodes that use it.
 
 Long because Node is one class, most of whose methods have an example.
 """
@@ -100,7 +100,7 @@ def _format_arg(arg, max_list_len=float("inf")):
 
 
 class Node:
-    """One step of a graph.
+    """Represent one step of a graph.
 
     Args:
         graph: the graph that it belongs to; use the graph's methods to make nodes.
@@ -153,6 +153,7 @@ class Node:
         self._prev = self._next = self
         self._erased, self._repr_fn, self._order = False, None, 0
         self._args, self._kwargs = (), {}
+        # map_aggregate makes lists and dicts immutable: a change in place would not update the users of nodes.
         self._set_arguments(map_aggregate(args, _same), map_aggregate(kwargs, _same))
 
     # ---- arguments and users
@@ -267,6 +268,7 @@ class Node:
                     f"got the keys {list(replace_with.meta)}"
                 )
             replace_with.meta.update(self.meta)
+        # A list, because replacing the input changes `users`.
         changed = [user for user in self.users if delete_user_cb(user)]
         owner = self.graph.owning_module
         for hook in getattr(owner, "_replace_hooks", None) or ():
@@ -300,6 +302,7 @@ class Node:
         table = self.graph._find_nodes_lookup_table
         known = self in table
         if known:
+            # The table's key has the op and the target, so that the node is entered again under the new ones.
             table.remove(self)
         self._op, self._target = op, target
         if known:

@@ -1,4 +1,4 @@
-"""Arguments of calls in the order and by the names of the function's own."""
+"""Normalize the arguments of calls to the order and the names of the function's parameters."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = [
 
 
 class ArgsKwargsPair(NamedTuple):
-    """Arguments of a call: what `normalize_function` and `normalize_module` give.
+    """Hold the arguments of a call; `normalize_function` and `normalize_module` return it.
 
     Args:
         args: those by place, a tuple.
@@ -69,6 +69,7 @@ def _signatures_of_docs(function):
         body = rest.rpartition(") -> ")[0]
         scope = {}
         try:
+            # The text comes from the core's own documentation, never from a program or a file.
             exec(f"def f({_without_types(body)}): pass", scope)
         except SyntaxError:
             continue

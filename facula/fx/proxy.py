@@ -1,4 +1,4 @@
-"""Proxies: objects that stand for values while a program is traced, and note what is done with them.
+"""Define proxies, which stand for values while a program is traced and record the operations on them.
 
 Long because proxies and the tracers that they call need each other, and their methods have examples.
 """
@@ -37,7 +37,7 @@ __all__ = ["TracerBase", "GraphAppendingTracer", "TraceError", "Proxy", "MetaPro
 
 @dataclasses.dataclass
 class Scope:
-    """The module whose code runs while a program is traced.
+    """Name the module whose code runs while a program is traced.
 
     Args:
         module_path: its path, "" for the root.
@@ -52,7 +52,7 @@ class Scope:
 
 
 class ScopeContextManager:
-    """Within it a tracer's scope is another one; at the end it is what it was. Tracers use it around calls of modules.
+    """Change the scope of a tracer in a block, and restore it at the end. Tracers use it around calls of modules.
 
     Args:
         scope: the tracer's Scope, which is changed.
@@ -80,11 +80,11 @@ class ScopeContextManager:
 
 
 class TraceError(ValueError):
-    """A program does something with a proxy that a graph cannot hold."""
+    """Report that a program does something with a proxy that a graph cannot represent."""
 
 
 class TracerBase:
-    """What every tracer has: making nodes, and turning arguments into what a graph may hold.
+    """Make nodes, and convert arguments to a form that a graph may hold; the base class of tracers.
 
     >>> class Telling(facula.fx.proxy.GraphAppendingTracer):
     ...     def create_node(self, kind, target, args, kwargs, name=None, type_expr=None):
@@ -266,7 +266,7 @@ def _refuse_node_in_key(key):
 
 
 class GraphAppendingTracer(TracerBase):
-    """Adds to a graph that is there.
+    """Add nodes to an existing graph.
 
     Args:
         graph: the graph.
@@ -293,7 +293,7 @@ def assert_fn(x: Any) -> None:
 
 @compatibility(is_backward_compatible=True)
 class Proxy:
-    """Stands for the value of a node: what a program does with it becomes nodes.
+    """Represent the value of a node. The operations of a program on it become nodes.
 
     Args:
         node: the node.
@@ -410,7 +410,7 @@ def _tracer_of(arguments):
 
 
 class MetaProxy(Proxy):
-    """A proxy with a fake tensor, on which ops run too, so that shapes are known.
+    """Represent the value of a node together with a fake tensor, on which ops run too, so that shapes are known.
 
     Args:
         node, tracer: as of Proxy.
@@ -446,7 +446,7 @@ class MetaProxy(Proxy):
 
 @compatibility(is_backward_compatible=True)
 class Attribute(Proxy):
-    """An attribute of a proxy; becomes a node when its value is needed, so that calls of methods are one node.
+    """Represent an attribute of a proxy. It becomes a node when its value is needed, so that a method call is one node.
 
     Args:
         root: the proxy.
@@ -476,7 +476,7 @@ class Attribute(Proxy):
 
 
 class ParameterProxy(Proxy):
-    """Stands for a parameter; what does not depend on values is answered from the parameter itself.
+    """Represent a parameter. Questions that do not depend on values are answered from the parameter itself.
 
     Args:
         tracer, node: as of Proxy.

@@ -1,4 +1,4 @@
-"""Replacing every occurrence of a small graph in a larger one."""
+"""Replace every occurrence of a small graph in a larger one."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["Match", "replace_pattern", "replace_pattern_with_filters", "Replaced
 
 
 class Match(NamedTuple):
-    """Where a pattern was found: what `replace_pattern` gives.
+    """Describe where a pattern was found; `replace_pattern` returns it.
 
     Args:
         anchor: its last node.
@@ -40,7 +40,7 @@ class Match(NamedTuple):
 
 @dataclass
 class ReplacedPatterns:
-    """Where a pattern was found, and the nodes that took its place: what `replace_pattern_with_filters` gives.
+    """Describe where a pattern was found, and the nodes that replaced it; `replace_pattern_with_filters` returns it.
 
     Args:
         anchor: its last node.

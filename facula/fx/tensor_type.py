@@ -1,4 +1,4 @@
-"""Types of tensors by shape, some sizes of which need not be known."""
+"""Define types of tensors by shape, some sizes of which need not be known."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["TensorType", "Dyn", "is_consistent", "is_more_precise"]
 
 @compatibility(is_backward_compatible=False)
 class TensorType:
-    """A tensor of a shape.
+    """Describe a tensor by its shape.
 
     Args:
         dim: the sizes; Dyn for those not known.
@@ -42,7 +42,7 @@ class TensorType:
 
 
 class _DynType:
-    """A size or type that is not known."""
+    """Represent a size or type that is not known."""
 
     def __init__(self):
         self.__name__ = "_DynType"

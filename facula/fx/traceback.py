@@ -1,4 +1,4 @@
-"""What is known of where a node comes from, kept while graphs are run to make graphs."""
+"""Record where nodes come from, while graphs are run to make other graphs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _state = _State()
 
 
 class NodeSourceAction(enum.Enum):
-    """What a pass did to make a node.
+    """Name what a pass did to make a node.
 
     >>> [action.name for action in facula.fx.traceback.NodeSourceAction]
     ['CREATE', 'REPLACE']
@@ -42,7 +42,7 @@ class NodeSourceAction(enum.Enum):
 
 
 class NodeSource:
-    r"""Which node a node was made from, by which pass.
+    r"""Name the node from which a node was made, and the pass that made it.
 
     Args:
         node: the node that was there before, or None.
@@ -99,7 +99,7 @@ class NodeSource:
 
 
 @contextlib.contextmanager
-def preserve_node_meta(enable=True):
+def preserve_node_meta(enable: bool = True):
     """Let new nodes within it get the meta of the nodes that are run to make them, as by Interpreter and Transformer.
 
     Args:
@@ -130,7 +130,7 @@ def has_preserved_node_meta() -> bool:
 
 
 @contextlib.contextmanager
-def annotate(annotation_dict):
+def annotate(annotation_dict: dict[str, Any]):
     """Give nodes made within these entries in `meta["custom"]`.
 
     Args:
@@ -239,7 +239,7 @@ def format_stack() -> list[Any] | list[str]:
 
 
 @contextlib.contextmanager
-def set_current_meta(node, pass_name=""):
+def set_current_meta(node: Node, pass_name: str = ""):
     """Let new nodes within it get the meta of `node`, where meta is kept, and a NodeSource of it as "from_node".
 
     Args:
@@ -275,7 +275,7 @@ def get_current_meta() -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def set_current_replay_node(node):
+def set_current_replay_node(node: Node):
     """Make `node` the one that is run within it (`get_current_replay_node`).
 
     Args:

@@ -1,6 +1,7 @@
-"""TorchScript's decorators and questions, its archives, and traces. What is scripted runs as Python does.
+"""Provide TorchScript's decorators and predicates, its archives, and traces. Scripted functions and modules run as
+Python does.
 
-Long because its many small functions are told of here, each with an example.
+Long because it has many small functions, each with an example.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ _T = TypeVar("_T")
 
 
 class Error(RuntimeError):
-    """An error of TorchScript code."""
+    """Report an error of TorchScript code."""
 
 
 RecursiveScriptModule = TracedModule = TopLevelTracedModule = ScriptModule
@@ -380,7 +381,7 @@ def fork(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Future[Any]:
         func: a function.
         args, kwargs: what it is called with.
 
-    Returns a Future that is done. What func raises is raised here.
+    Returns: a Future that is done. What func raises is raised here.
 
     >>> torch.jit.wait(torch.jit.fork(torch.add, torch.ones(1), 2))
     tensor([3.])
@@ -396,6 +397,8 @@ def wait(future: Future[Any]) -> int:
     Args:
         future: what fork returned.
 
+    Errors: RuntimeError for what is no future.
+
     >>> torch.jit.wait(torch.jit.fork(torch.neg, torch.ones(1)))
     tensor([-1.])
     """
@@ -405,7 +408,7 @@ def wait(future: Future[Any]) -> int:
 
 
 @contextlib.contextmanager
-def optimized_execution(should_optimize):
+def optimized_execution(should_optimize: bool):
     """Return a context without effect: there is no optimizer to turn on or off.
 
     Args:
@@ -419,7 +422,7 @@ def optimized_execution(should_optimize):
 
 
 @contextlib.contextmanager
-def fuser(name):
+def fuser(name: str):
     """Return a context without effect: there is no fuser to choose.
 
     Args:
@@ -433,7 +436,7 @@ def fuser(name):
 
 
 class strict_fusion:
-    """A context without effect: nothing is fused, so that nothing fails to be.
+    """Accept the context for compatibility. It has no effect: nothing is fused, so that no fusion can fail.
 
     >>> with torch.jit.strict_fusion():
     ...     torch.jit.script(lambda x: x + 1)(1)
@@ -507,7 +510,7 @@ def set_module(obj: Any, mod: str) -> None:
 
 
 class ONNXTracedModule(facula.nn.Module):
-    """Wraps a module for ONNX tracing, which is not supported: NotImplementedError. `onnx.export` records modules itself.
+    """Refuse to wrap a module for ONNX tracing: NotImplementedError. `onnx.export` records modules itself.
 
     Args:
         inner: the module.

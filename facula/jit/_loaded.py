@@ -1,4 +1,4 @@
-"""Modules of TorchScript archives: what `jit.load` gives."""
+"""Define the modules of TorchScript archives, which `jit.load` returns."""
 
 from __future__ import annotations
 
@@ -36,7 +36,9 @@ _SAVED = ("training", "_is_full_backward_hook")  # of Module's own attributes, w
 
 
 class LoadedModule(ScriptModule):
-    """A module of an archive: its parameters, buffers, attributes and methods, which are walked (`_torchscript/walker.py`)."""
+    """Run a module of an archive: its parameters, buffers, attributes and methods, which are interpreted
+    (`_torchscript/walker.py`).
+    """
 
     _script_class = None  # of the class that `module_class` makes
 
@@ -103,7 +105,7 @@ class LoadedModule(ScriptModule):
             f: a path, or a writable binary file.
             _extra_files: {name: text or bytes} that the archive holds beside the program.
 
-        What such archives are not written with here (tensors that are quantised, classes that make their state by a method)
+        What such archives are not written with here (tensors that are quantized, classes that make their state by a method)
         is saved as the program of the first call, as another ScriptModule is.
         """
         from facula.export import _pt2
@@ -145,7 +147,7 @@ class LoadedModule(ScriptModule):
 
 
 class ProgramModule(ScriptModule):
-    """A program of an archive that `jit.save` or `export.save` wrote, as a module.
+    """Run a program of an archive that `jit.save` or `export.save` wrote, as a module.
 
     Args:
         data: the archive's bytes.

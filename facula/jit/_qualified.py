@@ -1,4 +1,4 @@
-"""The names under which TorchScript knows classes and functions."""
+"""Find the names by which TorchScript identifies classes and functions."""
 
 
 def _qualified_name(obj, mangle_name=True):

@@ -1,4 +1,4 @@
-"""Types that TorchScript annotations name, and the check of a value against one."""
+"""Define the types that TorchScript annotations name, and check values against them."""
 
 import builtins
 import types

@@ -1,7 +1,7 @@
-"""What `script` gives: modules and functions that run as Python, and say that they are TorchScript.
+"""Define the results of `script`: modules and functions that run as Python and identify themselves as TorchScript.
 
-A program that asks `isinstance(m, ScriptModule)` gets PyTorch's answer. The text, the graph and the file of it are those of the
-program that its first call was (traced.py). What only a compiler has raises NotImplementedError with its name.
+`isinstance(m, ScriptModule)` therefore has the same result as in PyTorch. The text, the graph and the file are those of
+the program of the first call (traced.py). What only a compiler has raises NotImplementedError with its name.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = ["ScriptFunction", "ScriptModule", "save"]
 
 
 def _missing(owner: str, name: str, what: str) -> Callable[..., NoReturn]:
-    def refuse(self, *args, **kwargs):
+    def refuse(self, *args: Any, **kwargs: Any) -> NoReturn:
         raise NotImplementedError(
             f"{owner}.{name} is not supported by Facula: TorchScript programs are not compiled, so there is {what} "
             f"(save state_dict(), and build the module from its Python program), got {type(self).__qualname__}"
@@ -85,7 +85,7 @@ def extra_bytes(extra_files: dict[str, str | bytes] | None) -> dict[str, bytes]:
 
 
 class _Recorded:
-    """What a program that was recorded has: of the first call, or of the example of a trace."""
+    """Provide the attributes of a recorded program: that of the first call, or that of the example of a trace."""
 
     def _exported(self):
         traces = self.__dict__.get("_traces")
@@ -161,7 +161,7 @@ def save(m: Module, f: FileLike, _extra_files: Any = None) -> None:
 
 @_refusing
 class ScriptModule(_Recorded, facula.nn.Module):
-    """A module that `script` or `trace` gave, or whose class derives from this one.
+    """Represent a module that `script` or `trace` returned, or whose class derives from this one.
 
     It runs as Python does. Classes that derive from it take what arguments they want (`args`, `kwargs`).
 
@@ -189,7 +189,7 @@ class ScriptModule(_Recorded, facula.nn.Module):
 
 @_refusing
 class ScriptFunction(_Recorded):
-    """A function that `script` or `trace` gave; calls the Python function.
+    """Call the Python function that `script` or `trace` received; they return this object.
 
     Args:
         function: the Python function.
@@ -228,12 +228,14 @@ def module(original: Module) -> Any:
     if isinstance(original, ScriptModule):
         return original
     cls = type(original)
+    # One class for all modules of a class, so that two twins have the same type.
     if cls not in _classes:
         members = {"__module__": cls.__module__, "__qualname__": cls.__qualname__, "__doc__": cls.__doc__}
         _classes[cls] = type(cls.__name__, (cls, ScriptModule), members)
     twin = object.__new__(_classes[cls])
     tables = vars(facula.nn.Module()).keys()
     for name, value in vars(original).items():
+        # The dicts of parameters, hooks and submodules are copied: adding to the twin must not change the original.
         twin.__dict__[name] = copy.copy(value) if name in tables else value
     return twin
 

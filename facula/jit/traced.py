@@ -1,9 +1,9 @@
-"""What `trace` gives: modules and functions that run a program which was recorded from them (facula.export).
+"""Define the results of `trace`: modules and functions that run a program that was recorded from them (facula.export).
 
-A program is recorded for the example and, when inputs with other shapes or dtypes come, anew: then Python runs once more. Where
-Python asked for the value of a tensor (a branch, `item()`), the program has a check: a run with another value is an error that
-names the line, never the other branch's result. What cannot be recorded runs as Python does, after a TracerWarning that says
-why; only a file of it cannot be written.
+A program is recorded for the example, and again when inputs with other shapes or dtypes come; then Python runs once
+more. Where Python reads the value of a tensor (a branch, `item()`), the program has a check: a run with another value
+is an error that names the line, and never returns the other branch's result. A function that cannot be recorded runs as
+Python does, after a TracerWarning with the reason; only a file of it cannot be written.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ __all__ = ["TracerWarning", "TracingCheckError", "is_tracing"]
 
 
 class TracerWarning(Warning):
-    """Says that something of a trace is not what the program may expect."""
+    """Warn that something in a trace may differ from what the program expects."""
 
 
 class TracingCheckError(RuntimeError):
-    """A trace gives something else than what it was made of."""
+    """Report a trace whose results differ from those of its function."""
 
 
 _depth = 0
@@ -65,7 +65,7 @@ def _tracing():
 
 
 class Trace:
-    """The programs of one function, by what its inputs are.
+    """Hold the programs of one function, by the kinds of its inputs.
 
     Args:
         module: whose parameters and buffers the programs hold; for a function that has none, an empty Module.
@@ -81,6 +81,7 @@ class Trace:
         self.programs, self.first, self.failed = {}, None, None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Tensor:
+        # While an outer program is recorded, the ops of the function have to run so that they become part of it.
         if self.failed is not None or _C._recording():
             return self.function(*args, **kwargs)
         leaves, spec = _pytree.tree_flatten((args, kwargs))
@@ -172,6 +173,7 @@ def _kind(leaf):
 
 def _like(module):
     """Return a module with the same parameters, buffers and submodules, whose forward is that of its class."""
+    # Without __init__, which would make new parameters; the dict is shared on purpose.
     made = object.__new__(type(module))
     made.__dict__.update(module.__dict__)
     return made
@@ -194,7 +196,7 @@ def traced_module(original: Module, methods: Sequence[str]) -> ScriptModule | Se
 
 
 class TracedFunction(scripted.ScriptFunction):
-    """A function that `trace` gave; runs its program."""
+    """Run the program of a function that `trace` received."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__(function)
@@ -220,6 +222,7 @@ def check(trace: Trace, args: Any, kwargs: Any, tolerance: float) -> None:
     fresh = [leaf.detach().clone() if isinstance(leaf, facula.Tensor) else leaf for leaf in leaves]
     structure = _pytree.tree_structure((args, kwargs))
     with facula.no_grad(), facula.random.fork_rng():
+        # Both runs draw the same random numbers, else dropout would make every check fail.
         states = facula.random._states_of_all()
         found = _pytree.tree_leaves(trace(*args, **kwargs))
         facula.random._put_back(states)

@@ -1,4 +1,4 @@
-"""Linear algebra. The ops are stated in ops/linalg.yaml and ops/matmul.yaml."""
+"""Provide linear algebra. The ops are stated in ops/linalg.yaml and ops/matmul.yaml."""
 
 from __future__ import annotations
 

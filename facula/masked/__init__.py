@@ -1,4 +1,4 @@
-"""Reductions and normalizations that see only the elements at which a boolean mask is True.
+"""Reduce and normalize only the elements at which a boolean mask is True.
 
 Elements that are masked out take the value that leaves the operation unchanged (0 for sums, 1 for products,
 -inf for a maximum, ...). Every function takes `mask`, of any shape that broadcasts with the input, `None` for all
@@ -87,6 +87,7 @@ def prod(input: Tensor, dim: int | None = None, *, keepdim: bool = False, dtype:
     if _sparse.is_sparse(input):
         return _sparse.reduce("prod", input, _dims(input, dim), keepdim, dtype, mask, 1)
     result = _filled("prod", input.to(dtype), mask, 1)
+    # A product takes one dimension; from the last one on, the numbers of the others stay right.
     for d in sorted(counted_dims("prod", _dims(input, dim), input.dim()), reverse=True):
         result = _f.prod(result, d, keepdim)
     return result
@@ -516,7 +517,7 @@ def normalize(input: Tensor, ord: Any, dim: int, *, eps: float = 1e-12, dtype: f
 
 
 class MaskedTensor:
-    """A class for isinstance: there are no tensors that carry a mask here, so nothing is one.
+    """Exist for isinstance. Facula has no tensors that carry a mask, so there are no instances.
 
     Args:
         data, mask, requires_grad: what PyTorch's takes; refused.

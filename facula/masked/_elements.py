@@ -1,4 +1,4 @@
-"""Which elements the functions of `masked` see, in which dtype, and what stands for the others."""
+"""Select the elements that the functions of `masked` use, their dtype, and the values that replace the others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What PyTorch's own helpers ask of `torch.masked`: masks in the layout of the input, and masks of results."""
+"""Provide the helpers of `torch.masked`: masks in the layout of the input, and masks of results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reductions of COO and CSR tensors: elements that are not there count as masked out."""
+"""Reduce COO and CSR tensors; elements that are not stored count as masked out."""
 
 from __future__ import annotations
 
@@ -91,6 +91,7 @@ def reduce(op, input, dims, keepdim, dtype, mask, fill):
         for d in dims:
             if d < leading:
                 indices = indices.clone()
+                # Elements that differ only in reduced dimensions get the same index, and _merged reduces them.
                 indices[d] = 0
         indices, values = _merged(way, indices, values)
     if not keepdim:

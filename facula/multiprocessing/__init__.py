@@ -1,4 +1,4 @@
-"""The standard multiprocessing module, taught to send tensors as shared memory.
+"""Extend the standard multiprocessing module, so that it sends tensors as shared memory.
 
 Every name of `multiprocessing` is here. A tensor put into a Queue, sent over a Pipe or passed to a Process
 moves to shared memory once and is then the same memory in both processes; only a descriptor travels.

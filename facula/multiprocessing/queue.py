@@ -1,4 +1,4 @@
-"""Queues: the standard ones, which already send tensors as shared memory."""
+"""Provide queues: the standard ones, which already send tensors as shared memory."""
 
 from multiprocessing.queues import JoinableQueue as JoinableQueue
 from multiprocessing.queues import Queue as Queue

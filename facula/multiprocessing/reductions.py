@@ -1,4 +1,4 @@
-"""How tensors and storages cross a process boundary: as a descriptor of the shared memory that holds them, on CUDA as the
+"""Send tensors and storages to other processes: as a descriptor of the shared memory that holds them, or on CUDA as the
 driver's handle of it (src/cuda/ipc.h).
 
 Needed from the core (besides `_C._tensor_from_storage`):
@@ -88,6 +88,7 @@ def reduce_storage(storage: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         )
     if nbytes == 0:  # a mapping cannot be empty
         return _empty_storage, (0, "cpu")
+    # The descriptor is duplicated for the receiver, since the storage closes its own when it is freed.
     return _rebuild_storage, (reduction.DupFd(_C._storage_share(storage)), nbytes)
 
 

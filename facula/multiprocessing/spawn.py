@@ -24,7 +24,7 @@ _LONGEST_REPORT = 60_000
 
 
 class ProcessException(Exception):
-    """A started process failed.
+    """Report that a started process failed.
 
     Args:
         message: what happened.
@@ -45,7 +45,7 @@ class ProcessException(Exception):
 
 
 class ProcessRaisedException(ProcessException):
-    """The function raised; the message holds the traceback of the process.
+    """Report that the function raised an error; the message has the traceback of the process.
 
     Args:
         message: what happened.
@@ -55,7 +55,7 @@ class ProcessRaisedException(ProcessException):
 
 
 class ProcessExitedException(ProcessException):
-    """The process ended by a signal or with an exit code other than 0.
+    """Report that the process ended by a signal or with an exit code other than 0.
 
     Args:
         message: what happened.
@@ -89,7 +89,7 @@ def _run(fn, index, args, failures):
 
 
 class ProcessContext:
-    """The processes of one `start_processes` call, and for each a pipe that gives the text of its failure.
+    """Hold the processes of one `start_processes` call, and for each a pipe that carries the text of its failure.
 
     Args:
         processes: the Process objects, started.
@@ -125,6 +125,7 @@ class ProcessContext:
         failed = None
         for sentinel in multiprocessing.connection.wait(list(self.sentinels), timeout):
             index = self.sentinels.pop(sentinel)
+            # The exit code is known only after a join, though the sentinel is ready.
             self.processes[index].join()
             if self.processes[index].exitcode != 0:
                 failed = index
@@ -175,7 +176,7 @@ def _text_of(failures):
 
 
 class SpawnContext(ProcessContext):
-    """A ProcessContext of start method "spawn"; kept for programs that name the class.
+    """Hold the processes of start method "spawn", for programs that name this class.
 
     Args:
         processes: the Process objects, started.
@@ -237,8 +238,8 @@ def spawn(fn: Callable[..., Any], args: Any = (), nprocs: int = 1, join: bool = 
         daemon: ends the processes with this one.
         start_method: must be "spawn"; anything else is ignored, with a UserWarning.
 
-    Returns None once all have ended when `join`, else a SpawnContext. A program guards the call by
-    `if __name__ == "__main__"`, for the processes import its file.
+    Returns: None once all have ended when `join`, else a SpawnContext. A program guards the call by `if __name__ ==
+    "__main__"`, for the processes import its file.
 
     >>> torch.multiprocessing.spawn(print, args=("example",), nprocs=0)
     """

@@ -1,4 +1,4 @@
-"""Nested tensors: sequences of several lengths as one tensor.
+"""Define nested tensors: sequences of several lengths as one tensor.
 
 With `layout=torch.jagged` the sequences may differ in one dimension and everything works that is a function of their
 rows, along them, or attention; the default, `torch.strided`, is for any shapes of one number of dimensions and knows less
@@ -151,8 +151,10 @@ def nested_tensor_from_jagged(values: Tensor, offsets: Tensor | None = None, len
         jagged_dim: the ragged dimension of the result. Default: 1.
         min_seqlen, max_seqlen: the least and the greatest length, which are found from the offsets in any case.
 
-    Tensors with the same `offsets` (the object) have the same structure. Errors: RuntimeError where neither is given, and where
-    sequences would leave `values`; ValueError and IndexError for a `jagged_dim` that is not there.
+    Tensors with the same `offsets` (the object) have the same structure.
+
+    Errors: RuntimeError where neither is given, and where sequences would leave `values`; ValueError and IndexError for a
+    `jagged_dim` that is not there.
 
     Example::
 

@@ -1,4 +1,4 @@
-"""`nn.MultiheadAttention` on nested tensors: sequences are filled up to one length, and what was filled in is masked."""
+"""Compute `nn.MultiheadAttention` on nested tensors: sequences are padded to one length, and the padding is masked."""
 
 from __future__ import annotations
 
@@ -40,6 +40,7 @@ def multi_head(module, query, key, value, key_padding_mask, need_weights, attn_m
         raise AssertionError(f"{refused}all inputs must be nested and of 3 dimensions, got {[type(x).__name__ for x in whole]}")
     if len({len(x) for x in whole}) > 1 or _lengths(key) != _lengths(value):
         raise AssertionError(f"{refused}key and value differ, got lengths {[_lengths(x) for x in whole]}")
+    # By identity: query, key and value are often one tensor, which is then padded once.
     padded = {id(x): _padded(x) for x in whole}
     query_lengths = facula.tensor(_lengths(query), device=query.device)
     places = facula.arange(padded[id(key)].size(1), device=query.device)

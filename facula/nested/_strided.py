@@ -1,4 +1,4 @@
-"""Nested tensors of layout strided: parts of any shapes with one number of dimensions.
+"""Define nested tensors of layout strided: parts of any shapes with the same number of dimensions.
 
 Such a tensor is a piece of memory and the places of its parts in it: shapes, strides and beginnings. Functions run on the
 memory where all of it is parts, one behind another, else part by part; views are other places in the same memory.
@@ -19,7 +19,7 @@ from ._internal.rules import _LIKE, _OF_MEMORY, argument, leaves, off
 
 
 class StridedNestedTensor(OfRows):
-    """Parts of any shapes as one tensor. `facula.nested.nested_tensor` makes them."""
+    """Represent parts of any shapes as one tensor. `facula.nested.nested_tensor` makes it."""
 
     _shapes: list[Any]
     _steps: list[Any]
@@ -155,6 +155,7 @@ def _plain_places(shapes):
     """Return the strides and beginnings of parts that lie one behind another."""
     steps, begins, at = [], [], 0
     for shape in shapes:
+        # Lengths of zero count as one, as in the strides of ordinary empty tensors.
         steps.append([prod(max(n, 1) for n in shape[d + 1 :]) for d in range(len(shape))])
         begins.append(at)
         at += prod(shape)

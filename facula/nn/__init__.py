@@ -1,4 +1,4 @@
-"""Neural networks: modules, their parameters, functions, initialisers and utilities."""
+"""Define neural networks: modules, their parameters, functions, initializers and utilities."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ``reduction`` argument of losses: names, core numbers, and the two old flags it replaced."""
+"""Convert the ``reduction`` argument of losses: names, the core's numbers, and the two old flags that it replaced."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arguments given once, or once per dimension."""
+"""Convert arguments that are given once, or once per dimension."""
 
 from __future__ import annotations
 

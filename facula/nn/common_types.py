@@ -1,4 +1,4 @@
-"""Types of arguments that are given once, or once per dimension."""
+"""Define the types of arguments that are given once, or once per dimension."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions of neural networks: activations, convolutions, pooling, losses and others.
+"""Define functions of neural networks: activations, convolutions, pooling, losses and others.
 
 Each is a function of its arguments alone; layers of ``nn`` hold weights and settings for them. What an op of the core is,
 with the same arguments, is taken from there; the rest lives in one file per topic below ``nn/functions``.

@@ -1,4 +1,4 @@
-"""Gradients of convolutions with respect to one argument, given the gradient of the result."""
+"""Compute the gradients of convolutions with respect to one argument from the gradient of the result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Initializers: each fills a tensor in place, without recording gradients, and returns it.
+"""Initialize tensors: each function fills a tensor in place, without recording gradients, and returns it.
 
 ``generator`` is the random generator to draw from (default: the global one). The order and amount of random
 numbers are PyTorch's, so that the same seed gives the same weights.
@@ -183,6 +183,7 @@ def _truncate_by_redrawing(tensor, mean, std, a, b, generator) -> None:
     # The bounds as this dtype holds them, so that a rounded bound itself is accepted.
     low, high = tensor.new_tensor(a, device="cpu").item(), tensor.new_tensor(b, device="cpu").item()
     tensor.normal_(mean, std, generator=generator)
+    # Every round draws for all elements, though few are replaced: so the random numbers are those of PyTorch.
     while (outside := (tensor < low) | (tensor > high)).any():
         fresh = facula.empty_like(tensor).normal_(mean, std, generator=generator)
         tensor.copy_(facula.where(outside, fresh, tensor))

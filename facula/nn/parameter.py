@@ -1,4 +1,4 @@
-"""Parameter and Buffer: tensors that a Module registers when they are assigned to it."""
+"""Define Parameter and Buffer, tensors that a Module registers when they are assigned to it."""
 
 from __future__ import annotations
 
@@ -31,9 +31,7 @@ else:
 
 
 class _ParameterMeta(_TensorMeta):
-    """``isinstance(t, Parameter)`` also holds for tensors of other classes that carry ``_is_param =
-    True``.
-    """
+    """Extend ``isinstance(t, Parameter)`` to tensors of other classes that carry ``_is_param = True``."""
 
     def __instancecheck__(cls, instance: Any) -> bool:
         if cls is Parameter and isinstance(instance, facula.Tensor) and getattr(instance, "_is_param", False):
@@ -42,7 +40,7 @@ class _ParameterMeta(_TensorMeta):
 
 
 class Parameter(facula.Tensor, metaclass=_ParameterMeta):
-    """A tensor that a module registers as a parameter when it is assigned to an attribute.
+    """Mark a tensor so that a module registers it as a parameter when it is assigned to an attribute.
 
     Args:
         data: the values, of any shape; shared, not copied. Default: an empty tensor.
@@ -116,7 +114,7 @@ _UNKNOWN_SHAPE = (
 
 
 class UninitializedTensorMixin:
-    """Base class of parameters and buffers whose shape the first call of a lazy module decides.
+    """Postpone the shape of a parameter or buffer until the first call of a lazy module.
 
     Errors: RuntimeError for its shape, ValueError for computing with it.
 
@@ -198,7 +196,8 @@ class UninitializedTensorMixin:
 
 
 class UninitializedParameter(UninitializedTensorMixin, Parameter):
-    """A parameter whose shape is not known yet: it can be moved and converted, and gets its shape by `materialize`.
+    """Represent a parameter whose shape is not known yet: it can be moved and converted, and gets its shape by
+    `materialize`.
 
     Args:
         requires_grad: if True, record gradients once it has a shape.
@@ -224,7 +223,7 @@ class UninitializedParameter(UninitializedTensorMixin, Parameter):
 
 
 class _BufferMeta(_TensorMeta):
-    """A buffer is any tensor that carries ``_is_buffer = True``."""
+    """Extend ``isinstance(t, Buffer)`` to every tensor that carries ``_is_buffer = True``."""
 
     def __instancecheck__(cls, instance: Any) -> bool:
         if cls is Buffer and isinstance(instance, facula.Tensor) and getattr(instance, "_is_buffer", False):
@@ -233,8 +232,8 @@ class _BufferMeta(_TensorMeta):
 
 
 class Buffer(facula.Tensor, metaclass=_BufferMeta):
-    """A tensor that a module registers as a buffer when it is assigned to an attribute: part of its state, but not
-    learned.
+    """Mark a tensor so that a module registers it as a buffer when it is assigned to an attribute: it is part of the
+    module's state, but not learned.
 
     Args:
         data: the values, of any shape. Default: an empty tensor.
@@ -258,13 +257,16 @@ class Buffer(facula.Tensor, metaclass=_BufferMeta):
 
 
 class MaterializedBuffer(facula.Tensor):
-    """What an `UninitializedBuffer` becomes: the built-in Tensor class cannot be assigned to an object's `__class__`."""
+    """Replace an `UninitializedBuffer` once its shape is known, because an object's `__class__` cannot become the
+    built-in Tensor class.
+    """
 
     __torch_function__: Any = _C._disabled_torch_function_impl
 
 
 class UninitializedBuffer(UninitializedTensorMixin, facula.Tensor):
-    """A buffer whose shape is not known yet: it can be moved and converted, and gets its shape by `materialize`.
+    """Represent a buffer whose shape is not known yet: it can be moved and converted, and gets its shape by
+    `materialize`.
 
     Args:
         requires_grad: if True, record gradients once it has a shape.

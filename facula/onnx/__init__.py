@@ -1,4 +1,4 @@
-"""Models as files of ONNX: `export(model, args, "model.onnx")`.
+"""Export models as ONNX files: `export(model, args, "model.onnx")`.
 
 The model is recorded as `facula.export` records it, every op is translated to those of ONNX (`_ops`, a file per topic), and the
 file is written here, without another package. `onnx` (to look at the result) and `onnxruntime` (to run it) are used where a

@@ -1,10 +1,10 @@
-"""Numbers of ONNX's file format, and of the older exporter's arguments, by the names that programs use."""
+"""Define the numbers of ONNX's file format, and of the older exporter's arguments, by the names that programs use."""
 
 import enum
 
 
 class TrainingMode(enum.Enum):
-    """In which mode the older interface exports a model.
+    """Name the mode in which the older interface exports a model.
 
     >>> [mode.name for mode in torch.onnx.TrainingMode]
     ['EVAL', 'PRESERVE', 'TRAINING']
@@ -16,7 +16,7 @@ class TrainingMode(enum.Enum):
 
 
 class OperatorExportTypes(enum.Enum):
-    """What the older interface does with ops that ONNX has not; only ONNX is written.
+    """Name what the older interface does with ops that ONNX lacks; only ONNX is written.
 
     >>> torch.onnx.OperatorExportTypes.ONNX.value
     0
@@ -29,7 +29,7 @@ class OperatorExportTypes(enum.Enum):
 
 
 class TensorProtoDataType(enum.IntEnum):
-    """dtypes as ONNX numbers them.
+    """Number the dtypes as ONNX does.
 
     >>> torch.onnx.TensorProtoDataType.FLOAT.value
     1

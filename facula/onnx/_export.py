@@ -1,4 +1,4 @@
-"""torch.onnx.export: the model is exported (`facula.export`), its ops translated, the graph written."""
+"""Implement torch.onnx.export: export the model (`facula.export`), translate its ops, and write the graph."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class ExportableModule(nn.Module, abc.ABC):
-    """A module that tells its example arguments, and the names and sizes in its file.
+    """Define example arguments of a module, and the names and sizes in its file.
 
     Subclasses define `forward` and `example_arguments`, and where they want to `input_names`, `output_names` and
     `dynamic_shapes`. Their constructors take what they want (`args`, `kwargs`).

@@ -1,4 +1,5 @@
-"""The graph that is written: `Graph` makes nodes (`g.Relu(x)`), a `Value` is one of its tensors and computes like a number.
+"""Define the graph that is written: `Graph` makes nodes (`g.Relu(x)`), and a `Value` is one of its tensors and computes
+like a number.
 
 Functions that translate an op (`_ops/`) see tensors as `Value`s, sizes as ints or, where they vary, as `Value`s of one int64
 (shape (1,)), and everything else as Python has it. Constants are given as Python numbers, lists or arrays, and take the dtype
@@ -31,7 +32,9 @@ def numpy_dtype(dtype):
 
 
 class Value:
-    """A tensor of the graph: name, dtype (a word) and shape (sizes that are ints, names, or None; None: rank not known)."""
+    """Represent a tensor of the graph: name, dtype (a word) and shape (sizes that are ints, names, or None; None: rank
+    not known).
+    """
 
     __slots__ = ("graph", "name", "dtype", "shape", "array", "exact")
 
@@ -91,7 +94,7 @@ def _broadcast(shapes):
 
 
 class Graph:
-    """Nodes and constants in the order in which they were made. `Op(...)` of any ONNX op appends a node.
+    """Hold nodes and constants in the order in which they were made. `Op(...)` of any ONNX op appends a node.
 
     A graph within a node (a branch, the body of a loop) has a parent: it sees the values of those around it, and its constants
     are theirs.

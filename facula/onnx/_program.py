@@ -1,4 +1,4 @@
-"""What export gives: the graph, to be written to a file, or run by onnxruntime."""
+"""Define the result of export: a graph, which can be written to a file or run by onnxruntime."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def real_parts(tensor: Tensor) -> Tensor:
 
 
 class ONNXProgram:
-    r"""A model as ONNX's graph.
+    r"""Hold a model as ONNX's graph.
 
     `save(path)` writes it, `model_proto` is it as a message of the `onnx` package, and a call runs it by `onnxruntime`,
     with the arguments that the model takes; complex numbers are real ones with their parts as a last dimension.
@@ -95,9 +95,11 @@ class ONNXProgram:
         self._count = 0
         for value in g.initializers.values() if initializers else ():
             raw = _bytes(value)
+            # Small constants, such as shapes, stay in the model, where tools read them without the other file.
             if external and len(raw) >= 1024:
                 external[1].append((offset, raw))
                 tensors.append(pb.tensor(value.name, value.dtype, value.shape, (external[0], offset, len(raw))))
+                # Every tensor begins at a page, so that runtimes can map it into memory.
                 offset = -(-(offset + len(raw)) // 4096) * 4096
             else:
                 tensors.append(pb.tensor(value.name, value.dtype, value.shape, raw))

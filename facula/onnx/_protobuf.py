@@ -1,4 +1,4 @@
-"""ONNX's messages as bytes. Field numbers: onnx.proto of the ONNX project, IR versions 8 to 10.
+"""Encode ONNX's messages as bytes. Field numbers: onnx.proto of the ONNX project, IR versions 8 to 10.
 
 A message is a list of pieces, so that weights are written from where they lie and never copied into one another.
 """

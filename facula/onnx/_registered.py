@@ -1,4 +1,4 @@
-"""Translations that programs register for their own ops, by the older exporter's function."""
+"""Register translations of a program's own ops, by the older exporter's function."""
 
 from __future__ import annotations
 

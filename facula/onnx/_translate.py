@@ -1,4 +1,4 @@
-"""An exported program as a graph of ONNX.
+"""Translate an exported program to a graph of ONNX.
 
 Walks the nodes of `program.graph` and calls the translation of each op (`_ops`). Writes: ONNX has none, so a node that writes
 gives its tensor a new value, and with it all tensors that it is a view of (`_inverse`); other views of them are made anew when
@@ -64,7 +64,9 @@ def _while_loop(t, condition, body, carried, besides=()):
         made = t.inner(g, body, [*values, *besides])
         return [again(g, made), *made]
 
+    # ONNX passes the number of the step and the condition before the values.
     inner = t.g.within(step, [("int64", ()), ("bool", ()), *_kinds(carried)])
+    # There is no greatest number of steps; the second input is the condition of the first step.
     return t.g.with_graphs("Loop", (None, again(t.g, carried), *carried), inner.outputs[1:], body=inner)
 
 
@@ -94,11 +96,13 @@ KINDS = {
 }  # fmt: skip
 
 
+# Conditions and hints for a compiler, which compute nothing.
 _IGNORED = frozenset(
     """_assert_async _assert_scalar _assert_tensor_metadata sym_constrain_range sym_constrain_range_for_size
     _functional_assert_scalar _functional_assert_async _functional_sym_constrain_range
     _functional_sym_constrain_range_for_size record_stream""".split()
 )
+# Results that must not be computed when the model is exported: random numbers, and memory without values.
 _DRAWS = frozenset(
     "rand randn randint randperm normal bernoulli multinomial dropout empty rand_like randn_like empty_like".split()
 )
@@ -119,7 +123,7 @@ def is_tensor(value):
 
 
 class _Known:
-    """dtype and sizes of a tensor of the program."""
+    """Hold dtype and sizes of a tensor of the program."""
 
     def __init__(self, dtype, shape):
         self.dtype, self.shape = dtype, shape
@@ -139,7 +143,7 @@ def known_of(node):
 
 
 class Translator:
-    """Makes the graph of a program."""
+    """Build the graph of a program."""
 
     def __init__(self, program, opset, input_names=(), output_names=(), names=None, custom=None):
         self.program, self.names, self.custom = program, names or {}, custom or {}
@@ -215,6 +219,7 @@ class Translator:
             value = _ops.complex.stacked(g, value)
         value = value if isinstance(value, Value) else g.constant(value)
         name = self.output_names.pop(0) if self.output_names else None
+        # ONNX needs outputs that a node computed, each with a name of its own.
         if value.name in g.initializers or value in g.inputs or value in g.outputs:
             value = g.Identity(value)
         if name and name != value.name:
@@ -392,6 +397,7 @@ class Translator:
             if isinstance(value, _ops.Pair):
                 known = False
             if isinstance(value, Value):
+                # Parameters are constants here, but `apply_weights` may exchange them later.
                 known = known and value.exact is not None and value.name not in self.program.state_dict
                 return value.exact
             return [plain(v) for v in value] if isinstance(value, (list, tuple)) else value
@@ -421,7 +427,7 @@ def _in_place(name, node):
 
 
 class _Inner(Translator):
-    """Makes the nodes of a graph that a node of the program calls."""
+    """Build the nodes of a graph that a node of the program calls."""
 
     def __init__(self, outer, graph, module, given):
         super().__init__(outer.program, graph.opset, names=outer.names, custom=outer.custom)

@@ -1,17 +1,17 @@
-"""What can go wrong while a model is exported to ONNX."""
+"""Define the errors of an export to ONNX."""
 
 
 class OnnxExporterError(RuntimeError):
-    """The model cannot be exported."""
+    """Report a model that cannot be exported."""
 
 
 class OnnxExporterWarning(UserWarning):
-    """Something of the model is not in the file."""
+    """Warn that a part of the model is not in the file."""
 
 
 class UnsupportedOperatorError(OnnxExporterError, NotImplementedError):
-    """An op has no translation to ONNX, or none in this opset."""
+    """Report an op that has no translation to ONNX, or none in this opset."""
 
 
 class SymbolicValueError(OnnxExporterError):
-    """A value of the program is needed that is not known before it runs."""
+    """Report that the export needs a value of the program that is not known before it runs."""

@@ -1,4 +1,4 @@
-"""Two functions that keep sizes as tensors in a traced program; here sizes that vary are recorded anyway."""
+"""Define two functions that represent sizes as tensors in a traced program; here sizes that vary are recorded anyway."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What translations for the older exporter are written with: `register_custom_op_symbolic`'s functions call these.
+"""Define helpers of translations for the older exporter; functions for `register_custom_op_symbolic` call them.
 
-A translation sees tensors as values of the graph, and what the program gives as numbers, lists and texts as Python has it,
-where PyTorch's older exporter makes values of these, too. `parse_args` and `_get_const` take both.
+A translation receives tensors as values of the graph, and numbers, lists and texts of the program as Python objects.
+PyTorch's older exporter makes values of these, too. `parse_args` and `_get_const` accept both.
 """
 
 from __future__ import annotations

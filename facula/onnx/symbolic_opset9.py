@@ -1,4 +1,5 @@
-"""Translations by the names of the older exporter of opset 9; their nodes are those of the opset that is written.
+"""Provide translations by the names of the older exporter of opset 9; their nodes are those of the opset that is
+written.
 
 See `_symbolics.NAMES` for which there are. They take the graph and the op's arguments: `softmax(g, x, 1, None)`.
 """

@@ -1,4 +1,4 @@
-"""Assertions for tests of what is exported."""
+"""Define assertions for tests of exported models."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far results of a file are from those of the model."""
+"""Measure how far results of a file are from those of the model."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _EDGES = (0.0, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0, 1e6)
 
 @dataclasses.dataclass
 class VerificationInfo:
-    """How far one result is from what it should be: what `verify_onnx_program` gives for each output.
+    """Describe how far one result is from the expected one; `verify_onnx_program` returns one for each output.
 
     Args:
         name: the name of the output.

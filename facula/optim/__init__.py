@@ -1,4 +1,4 @@
-"""Optimizers: objects that update parameters from their gradients, and schedules of their learning rates."""
+"""Define optimizers, which update parameters from their gradients, and schedules of their learning rates."""
 
 from . import lr_scheduler, optimizer, swa_utils
 from .adadelta import Adadelta

@@ -1,3 +1,3 @@
-"""The module under the name that PyTorch gives it; the class is in `adafactor`."""
+"""Provide the module under the name that it has in PyTorch; the class is in `adafactor`."""
 
 from .adafactor import Adafactor as Adafactor

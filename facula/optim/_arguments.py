@@ -1,4 +1,4 @@
-"""Checks of the options of optimizers, and what follows from them."""
+"""Check the options of optimizers, and derive from them which implementation a step uses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The base class of optimizers whose update is a rule of the core."""
+"""Define the base class of optimizers whose update is a rule of the core."""
 
 from __future__ import annotations
 
@@ -49,6 +49,7 @@ def step_lists(rule, group, params, grads, states, state_steps, grad_scale=None,
                 if check_layout(rule, grad):
                     rule._update_sparse(group, param, grad, state)
                 else:
+                    # Only prepared here; run_steps runs many together in one launch.
                     steps.append(rule._update(rule, group, param, grad, state, step))
                 if "momentum_buffer" in state and "momentum_buffer" in states:
                     states["momentum_buffer"][i] = state["momentum_buffer"]
@@ -57,9 +58,10 @@ def step_lists(rule, group, params, grads, states, state_steps, grad_scale=None,
 
 
 class RuleOptimizer(Optimizer):
-    """Base class of optimizers whose step treats each parameter by itself, in one pass of the core (on a device with a queue
-    many in one launch), or in ops: with ``differentiable``, which records them, and with ``capturable``, where step
-    counters and what follows from them are on the device, so that a graph can replay it.
+    """Update each parameter by itself, in one pass of the core (many parameters in one launch on a device with a
+    queue), or in ops: with ``differentiable``, which records them, and with ``capturable``, where step counters and
+    what follows from them are on the device, so that a graph can replay the step. It is the base class of optimizers
+    whose update is a rule of the core.
     """
 
     _counters = ("step",)
@@ -140,6 +142,7 @@ def check_layout(rule, grad) -> bool:
 
 def counted(group: Mapping[str, Any], step: Tensor) -> float:
     """Return a step counter's value: a number, or itself where the host must not ask for it."""
+    # item() makes the host wait for the device, which a capture forbids.
     return step if group.get("capturable") else step.item()
 
 

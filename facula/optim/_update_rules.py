@@ -1,4 +1,4 @@
-"""The update rules of the core, written with ops: what `differentiable=True` records, and `capturable=True` runs.
+"""Define the update rules of the core with ops: `differentiable=True` records them, and `capturable=True` runs them.
 
 A rule maps (parameter, gradient, states, *numbers) to (parameter, states), all new; states that an optimizer leaves out are
 None. The names and the order of the numbers are those of `src/kernels/optim_rules.h`, which makes the same steps in one pass.

@@ -1,4 +1,4 @@
-"""Steps in the parameter's own unit."""
+"""Define Adadelta, whose steps are in the parameter's own unit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Adafactor: squared gradients remembered as row and column averages."""
+"""Define Adafactor, which stores the averages of squared gradients by rows and columns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Steps scaled by all squared gradients so far."""
+"""Define Adagrad, which scales steps by all squared gradients so far."""
 
 from __future__ import annotations
 

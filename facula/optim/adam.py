@@ -1,4 +1,4 @@
-"""Adam: steps scaled by running averages of the gradient and of its square."""
+"""Define Adam, which scales steps by running averages of the gradient and of its square."""
 
 from __future__ import annotations
 

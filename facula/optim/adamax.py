@@ -1,4 +1,4 @@
-"""Adam with the infinity norm."""
+"""Define Adamax, which is Adam with the infinity norm."""
 
 from __future__ import annotations
 

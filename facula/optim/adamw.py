@@ -1,4 +1,4 @@
-"""Adam with decoupled weight decay."""
+"""Define AdamW, which is Adam with decoupled weight decay."""
 
 from __future__ import annotations
 

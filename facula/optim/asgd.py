@@ -1,4 +1,4 @@
-"""Averaged stochastic gradient descent."""
+"""Define ASGD, averaged stochastic gradient descent."""
 
 from __future__ import annotations
 

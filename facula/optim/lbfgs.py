@@ -1,4 +1,4 @@
-"""Limited-memory BFGS."""
+"""Define LBFGS, the limited-memory BFGS method."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ def _cubic_minimum(x1, f1, g1, x2, f2, g2, bounds=None) -> float:
     least, most = bounds if bounds is not None else (x1, x2) if x1 <= x2 else (x2, x1)
     d1 = g1 + g2 - 3 * (f1 - f2) / (x1 - x2)
     square = d1**2 - g1 * g2
+    # The cubic has no minimum there; the middle is a safe step.
     if square < 0:
         return (least + most) / 2.0
     root = square.sqrt() if isinstance(square, facula.Tensor) else square**0.5
@@ -42,7 +43,7 @@ class _Point:
 
 
 class _StrongWolfe:
-    """Finds a step length that lowers the loss enough (c1) and flattens the slope enough (c2).
+    """Find a step length that lowers the loss enough (c1) and flattens the slope enough (c2).
 
     Args:
         evaluate: step length -> (loss, flat gradient).
@@ -83,6 +84,7 @@ class _StrongWolfe:
                 return [new], True, used
             if new.slope >= 0:
                 return [before, new], False, used
+            # Extrapolate, but neither stay in place nor leap.
             bounds = (new.t + 0.01 * (new.t - before.t), new.t * 10)
             t = _cubic_minimum(before.t, before.loss, before.slope, new.t, new.loss, new.slope, bounds)
             before, new = new, self.at(t)
@@ -98,6 +100,7 @@ class _StrongWolfe:
                 break
             t = _cubic_minimum(a.t, a.loss, a.slope, b.t, b.loss, b.slope)
             first, last = min(a.t, b.t), max(a.t, b.t)
+            # A point near an end of the bracket would shrink it too little. The second time in a row, move it inwards.
             margin = 0.1 * (last - first)
             if min(last - t, t - first) < margin:
                 if slow or t >= last or t <= first:
@@ -207,6 +210,7 @@ class LBFGS(Optimizer):
         change, moved = grad.sub(state["prev_flat_grad"]), state["d"].mul(state["t"])
         curvature = change.dot(moved)
         changes, moves, inverses = state["old_dirs"], state["old_stps"], state["ro"]
+        # Otherwise the approximation of the Hessian would not stay positive definite (Nocedal and Wright, 6.7).
         if curvature > 1e-10:
             for history, value in ((changes, change), (moves, moved), (inverses, 1.0 / curvature)):
                 if len(history) == history_size:
@@ -226,7 +230,15 @@ class LBFGS(Optimizer):
 
     @facula.no_grad()
     def step(self, closure: Callable[..., Any]) -> Tensor:
-        """Iterate until a tolerance or a bound is met; return the first loss."""
+        """Iterate until a tolerance or a bound is met; return the first loss.
+
+        Args:
+            closure: computes the loss again with its gradients, and returns it; called several times in a step.
+
+        Returns: the loss of the first call, a 0-d tensor.
+
+        Errors: RuntimeError for another line_search_fn.
+        """
         closure = facula.enable_grad()(closure)
         group = self.param_groups[0]
         search = group["line_search_fn"]
@@ -244,12 +256,15 @@ class LBFGS(Optimizer):
             state["n_iter"] += 1
             state["d"] = d = self._new_direction(state, grad, group["history_size"])
             state["prev_flat_grad"], state["prev_loss"] = grad.clone(), loss
+            # The first direction is the gradient, whose length says nothing about a suitable step.
             state["t"] = min(1.0, 1.0 / grad.abs().sum()) * lr if state["n_iter"] == 1 else lr
             slope = grad.dot(d)
             if slope > -group["tolerance_change"]:
                 break
             used = 0
             if search is not None:
+                # Copies, so that every point of the search starts from the same parameters, without errors of adding
+                # and subtracting.
                 origin = [p.clone(memory_format=facula.contiguous_format) for p in self._params]
                 line = _StrongWolfe(
                     lambda t, d=d, origin=origin: self._evaluate_at(closure, origin, t, d), d,
@@ -260,6 +275,7 @@ class LBFGS(Optimizer):
                 self._move(state["t"], d)
             else:
                 self._move(state["t"], d)
+                # After the last iteration nothing reads the loss and gradient, so the closure need not run.
                 if i + 1 < max_iter:
                     loss, grad, used = float(closure()), self._flat_grad(), 1
             evaluations += used

@@ -1,4 +1,4 @@
-"""Schedules of learning rates: objects whose `step` sets the rate of every parameter group.
+"""Define schedules of learning rates: objects whose `step` sets the rate of every parameter group.
 
 Most schedules compute the next rate from the present one, so that schedules chain; `_get_closed_form_lr` gives the
 rate at an epoch directly. ``last_epoch`` counts the calls of `step`, the first of which the constructor makes.
@@ -51,6 +51,7 @@ def _values(optimizer: Optimizer, key: str) -> list:
 
 def _set_value(group: dict[str, Any], key: str, value) -> None:
     if isinstance(group[key], Tensor):
+        # In place, because a captured CUDA graph or a compiled step reads the tensor it has seen.
         group[key].fill_(float(value))
     else:
         group[key] = value
@@ -87,7 +88,8 @@ def _check_optimizer(name: str, optimizer) -> None:
 
 
 class LRScheduler:
-    """Base class of schedules of learning rates: `step`, once after every epoch, sets the rate of every parameter group.
+    """Set the learning rate of every parameter group when `step` is called, once after every epoch. It is the base
+    class of schedules.
 
     A subclass states `get_lr`, the rates of all groups at ``self.last_epoch``.
 
@@ -199,6 +201,7 @@ class LRScheduler:
         >>> optimizer.param_groups[0]["lr"]
         0.5
         """
+        # The first step came from the constructor, so this is the first call of the user's.
         if self._step_count == 1:
             self._check_order()
         self._step_count += 1
@@ -256,6 +259,7 @@ def _watch_steps(optimizer: Optimizer) -> None:
     """Make ``optimizer.step`` note that it was called, for the warning about the wrong order."""
     if hasattr(optimizer.step, "_wrapped_by_lr_sched"):
         return
+    # A weak reference, since the wrapper becomes an attribute of the optimizer: a strong one would make a cycle.
     reference, step = weakref.ref(optimizer), optimizer.step.__func__
 
     @functools.wraps(step)
@@ -272,7 +276,7 @@ def _watch_steps(optimizer: Optimizer) -> None:
 
 
 class _LambdaScheduler(LRScheduler):
-    """Base class of `LambdaLR` and `MultiplicativeLR`: a function per group, saved only when it is an object."""
+    """Hold one function per parameter group. Only functions that are objects with attributes are part of the state dict."""
 
     def __init__(self, optimizer: Optimizer, lr_lambda: Callable[[int], float] | Sequence[Callable[[int], float]],
                  last_epoch: int = -1) -> None:  # fmt: skip
@@ -578,7 +582,10 @@ class ExponentialLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[Tensor | float]:
-        """Return the rates of all groups for ``last_epoch``: see the class."""
+        """Return the rates of all groups for ``last_epoch``: see the class.
+
+        Returns: a list with one rate for each group, numbers or 0-d tensors.
+        """
         self._check_called_by_step()
         return self._unchanged() if self._is_initial else self._scaled(self.gamma)
 
@@ -674,6 +681,7 @@ class CosineAnnealingLR(LRScheduler):
         epoch, period, least = self.last_epoch, self.T_max, self.eta_min
         if self._is_initial:
             return self._unchanged()
+        # A schedule that is resumed has no previous rate to continue from.
         if self._step_count == 1 and epoch > 0:
             return self._get_closed_form_lr()
         groups = self.optimizer.param_groups
@@ -739,7 +747,13 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         return [self.eta_min + (base - self.eta_min) * factor for base in self.base_lrs]
 
     def step(self, epoch: int | None = None) -> None:
-        """Set the rates of the next epoch, or of ``epoch``, which may be fractional."""
+        """Set the rates of the next epoch, or of ``epoch``, which may be fractional.
+
+        Args:
+            epoch: the epoch, an int or a float; None for the one after the last.
+
+        Errors: ValueError for a negative epoch.
+        """
         if epoch is None and self.last_epoch < 0:
             epoch = 0
         if epoch is None:
@@ -770,6 +784,8 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         elif self.T_mult == 1:
             self.T_cur = epoch % self.T_0
         else:
+            # After k falls T_0 (T_mult^k - 1) / (T_mult - 1) epochs have passed, the sum of their lengths; here k is
+            # solved for.
             falls = int(math.log(epoch / self.T_0 * (self.T_mult - 1) + 1, self.T_mult))
             self.T_cur: int = epoch - self.T_0 * (self.T_mult**falls - 1) / (self.T_mult - 1)
             self.T_i: int = self.T_0 * self.T_mult**falls
@@ -842,7 +858,12 @@ class ReduceLROnPlateau(LRScheduler):
         self.cooldown_counter = self.num_bad_epochs = 0
 
     def step(self, metrics: float | Tensor, epoch: int | None = None) -> None:
-        """Note the metric of an epoch, and reduce the rate where it is time to."""
+        """Note the metric of an epoch, and reduce the rate where it is time to.
+
+        Args:
+            metrics: what is to become better, a number or a tensor of one element.
+            epoch: the epoch; None for the one after the last.
+        """
         current = float(metrics)
         if epoch is not None:
             warnings.warn(
@@ -976,6 +997,7 @@ class CyclicLR(LRScheduler):
                     _set_momentum(group, most, self.use_beta1)
                     group["base_momentum"], group["max_momentum"] = least, most
         super().__init__(optimizer, last_epoch)
+        # The constructor has read the groups' initial rates into `base_lrs`; here they are the lower bounds.
         self.base_lrs: Any = base_lrs
 
     def scale_fn(self, x: float) -> float:
@@ -996,6 +1018,7 @@ class CyclicLR(LRScheduler):
     def get_lr(self) -> list[float]:
         """Return the rates of all groups for ``last_epoch``, and move the momentum too: see the class."""
         self._check_called_by_step()
+        # The cycles are counted from 1.
         cycle = math.floor(1 + self.last_epoch / self.total_size)
         x = 1.0 + self.last_epoch / self.total_size - cycle
         height = x / self.step_ratio if x <= self.step_ratio else (x - 1) / (self.step_ratio - 1)
@@ -1016,7 +1039,11 @@ class CyclicLR(LRScheduler):
         return state
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Restore what `state_dict` gave; a scale_fn stays, with its attributes restored."""
+        """Restore what `state_dict` gave; a scale_fn stays, with its attributes restored.
+
+        Args:
+            state_dict: the dict.
+        """
         saved = state_dict.get("_scale_fn_custom")
         super().load_state_dict({key: value for key, value in state_dict.items() if key != "_scale_fn_custom"})
         if saved is not None:
@@ -1106,7 +1133,10 @@ class OneCycleLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[float]:
-        """Return the rates of all groups for ``last_epoch``, and move the momentum too: see the class."""
+        """Return the rates of all groups for ``last_epoch``, and move the momentum too: see the class.
+
+        Errors: ValueError after the last of total_steps; KeyError for a group that was added after the scheduler was made.
+        """
         self._check_called_by_step()
         step = self.last_epoch
         if step > self.total_steps:
@@ -1179,7 +1209,7 @@ def _check_schedulers(name: str, optimizer, schedulers) -> None:
 
 
 class _Composite(LRScheduler):
-    """Schedulers within a scheduler, and their state dicts within its own."""
+    """Hold schedulers within a scheduler, and their state dicts within its own."""
 
     def state_dict(self) -> dict[str, Any]:
         """Return all attributes but the optimizer; of the schedulers their state dicts."""

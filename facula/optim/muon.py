@@ -1,4 +1,4 @@
-"""Muon: momentum made orthogonal."""
+"""Define Muon, which makes the momentum orthogonal."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ def _orthogonal(matrix, coefficients, steps: int, eps: float):
     a, b, c = coefficients
     tall = matrix.size(0) > matrix.size(1)
     x = matrix.bfloat16()
+    # The Gram matrix is then the smaller one of the two.
     x = x.t() if tall else x
     x = x / x.norm().clamp(min=eps)
     for _ in range(steps):

@@ -1,4 +1,4 @@
-"""Adam with Nesterov momentum."""
+"""Define NAdam, which is Adam with Nesterov momentum."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The base class of optimizers: parameter groups, state, hooks and (de)serialization.
+"""Define the base class of optimizers: parameter groups, state, hooks and (de)serialization.
 
 Long because PyTorch has the class and its hooks in one file of this name, and each class stands there with its docstring and
 example.
@@ -112,6 +112,7 @@ def _with_hooks(step):
         state = self.__dict__
         if not (self._has_step_hooks() or _global_pre_hooks or _global_post_hooks) or "_inside_step" in state:
             return step(self, *args, **kwargs)
+        # A step that calls super().step() must not run the hooks twice.
         state["_inside_step"] = True
         try:
             return between_hooks(self, *args, **kwargs)
@@ -123,6 +124,7 @@ def _with_hooks(step):
         pre = chain(_global_pre_hooks.values(), self._optimizer_step_pre_hooks.values())
         args, kwargs = _call_pre_hooks(pre, self, (self, *args), kwargs)
         result = step(*args, **kwargs)
+        # A list, because a hook may remove itself.
         for hook in [*self._optimizer_step_post_hooks.values(), *_global_post_hooks.values()]:
             hook(self, args, kwargs)
         return result
@@ -143,7 +145,7 @@ StateDict: TypeAlias = dict[str, Any]
 
 
 class _RequiredParameter:
-    """Marks an option that every group must state."""
+    """Mark an option that every group must state."""
 
     def __repr__(self) -> str:
         return "<required parameter>"
@@ -159,7 +161,8 @@ def step_counter(device: Device = None) -> Tensor:
 
 
 class Optimizer:
-    """Base class of optimizers: holds parameters in groups with options of their own, and what `step` remembers about each.
+    """Hold parameters in groups with options of their own, and the state that `step` stores for each. It is the base
+    class of optimizers.
 
     A subclass defines `step`, which must take a closure.
 
@@ -432,6 +435,7 @@ class Optimizer:
             changed = hook(self, state_dict)
             if changed is not None:
                 state_dict = changed
+        # The groups become the optimizer's own, and changing them must not change the caller's dict.
         saved_groups = deepcopy(state_dict["param_groups"])
         _check_groups(type(self).__name__, self.param_groups, saved_groups)
         params = {
@@ -579,6 +583,7 @@ def _cast(param: Tensor, value, key: str | None = None, group: Mapping[str, Any]
     if isinstance(value, Tensor):
         if key == "step":
             on_device = group is not None and (group.get("capturable") or group.get("fused"))
+            # Step counters stay in float32 on the CPU, whatever the parameter is: in bfloat16 they would stop at 256.
             return value.to(dtype=facula.float32, device=param.device) if on_device else value
         return value.to(dtype=param.dtype, device=param.device) if param.is_floating_point() else value.to(param.device)
     if isinstance(value, dict):

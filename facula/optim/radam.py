@@ -1,4 +1,4 @@
-"""Adam with a rectified adaptive rate."""
+"""Define RAdam, which is Adam with a rectified adaptive rate."""
 
 from __future__ import annotations
 

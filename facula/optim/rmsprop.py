@@ -1,4 +1,4 @@
-"""Steps scaled by a running average of squared gradients."""
+"""Define RMSprop, which scales steps by a running average of squared gradients."""
 
 from __future__ import annotations
 

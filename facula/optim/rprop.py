@@ -1,4 +1,4 @@
-"""Steps from the signs of gradients."""
+"""Define Rprop, whose steps follow from the signs of gradients."""
 
 from __future__ import annotations
 

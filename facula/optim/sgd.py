@@ -1,4 +1,4 @@
-"""Stochastic gradient descent."""
+"""Define SGD, stochastic gradient descent."""
 
 from __future__ import annotations
 

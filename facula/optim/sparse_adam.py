@@ -1,4 +1,4 @@
-"""Adam for gradients that touch few rows."""
+"""Define SparseAdam, which is Adam for gradients that touch few rows."""
 
 from __future__ import annotations
 

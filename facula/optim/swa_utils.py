@@ -1,4 +1,4 @@
-"""Averages of the weights of a model over its training, and what belongs to them."""
+"""Average the weights of a model over its training, and recompute the statistics of its batch normalizations."""
 
 from __future__ import annotations
 
@@ -281,6 +281,7 @@ class SWALR(LRScheduler):
         rates = []
         for group in self.optimizer.param_groups:
             lr, target = group["lr"], group["swa_lr"]
+            # The rate before the annealing, computed from the present one: another scheduler may have changed it.
             start = target if before == 1 else (lr - before * target) / (1 - before)
             rates.append(target * now + start * (1 - now))
         return rates

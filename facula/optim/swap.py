@@ -1,15 +1,26 @@
-"""An optimizer on other parameters for a while."""
+"""Replace the parameters of an optimizer for the length of a block."""
 
 from __future__ import annotations
 
 import contextlib
 from collections import defaultdict
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from facula import Tensor
+
+    from .optimizer import Optimizer
 
 __all__ = ["swap_in_optimizer_params_and_state"]
 
 
 @contextlib.contextmanager
-def swap_in_optimizer_params_and_state(optimizer, swapin_parameters, swapin_optim_state):
+def swap_in_optimizer_params_and_state(
+    optimizer: Optimizer, swapin_parameters: Sequence[Tensor], swapin_optim_state: dict[str, Any]
+):
     """Return a context manager in which an optimizer acts on other parameters with another state.
 
     Args:
@@ -45,6 +56,7 @@ def swap_in_optimizer_params_and_state(optimizer, swapin_parameters, swapin_opti
             f"{name}: expected parameter groups of sizes {sizes}, got {[len(g['params']) for g in saved_groups]}"
         )
     remaining = iter(new)
+    # A state dict names parameters by numbers, which map to the new parameters in order.
     by_number, new_groups = {}, []
     for saved in saved_groups:
         params = [next(remaining) for _ in saved["params"]]

@@ -1,8 +1,8 @@
-"""Packages: programs and what belongs to them (modules, pickles, texts) in one file, PyTorch's `torch.package`.
+"""Store programs and what belongs to them (modules, pickles, texts) in one file, a package: PyTorch's `torch.package`.
 
-A package is a program. `PackageImporter` runs the code of the modules that it is asked for, and unpickles with whatever
-those modules define: a package from somebody who is not trusted must not be imported. Nothing else in Facula runs what
-a file holds, and `load` refuses packages. See docs/packages.md.
+A package is a program. `PackageImporter` runs the code of the modules that it imports, and unpickles with whatever
+those modules define, so a package from somebody who is not trusted must not be imported. Nothing else in Facula runs
+code from a file, and `load` refuses packages. See docs/packages.md.
 """
 
 from . import analyze as analyze

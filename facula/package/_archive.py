@@ -1,4 +1,4 @@
-"""The files of a package, from a zip file or from a folder with what was in one."""
+"""Read the files of a package, from a zip file or from a folder with its contents."""
 
 import os
 from pathlib import Path
@@ -11,7 +11,7 @@ _MOST_FOLDERS = 64
 
 
 class Folder:
-    """A package that somebody has unpacked; what is a link is not part of it."""
+    """Read a package that somebody has unpacked; links are not part of it."""
 
     def __init__(self, path):
         self.root = os.path.basename(os.path.normpath(path))

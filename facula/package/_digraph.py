@@ -1,4 +1,4 @@
-"""A graph of modules: which one needs which."""
+"""Define a graph of modules with edges from a module to those that it needs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class DiGraph:
-    """Nodes with attributes, in the order in which they came, and edges between them."""
+    """Hold nodes with attributes, in the order in which they came, and edges between them."""
 
     def __init__(self):
         self.nodes: dict[Any, Any] = {}

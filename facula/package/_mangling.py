@@ -1,4 +1,4 @@
-"""Names of imported modules: `<torch_package_3>.models` is the module `models` of the fourth importer of the process."""
+"""Rename imported modules: `<torch_package_3>.models` is the module `models` of the fourth importer of the process."""
 
 import itertools
 import re
@@ -8,7 +8,7 @@ _MANGLED = re.compile(r"<torch_package_\d+>")
 
 
 class PackageMangler:
-    """The names of one importer."""
+    """Rename the modules of one importer."""
 
     def __init__(self):
         self._parent = f"<torch_package_{next(_numbers)}>"

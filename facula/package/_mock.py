@@ -1,11 +1,11 @@
-"""What stands in a package for a module that was not packed: objects of any name that refuse to be used.
+"""Replace modules that were not packed by objects of any name that refuse to be used.
 
-The text of this file is written into packages as their module `_mock`, so it needs nothing.
+The text of this file is written into packages as their module `_mock`, so it must not import anything.
 """
 
 
 class MockedObject:
-    """What a mocked module gives for any name: it can be handed about, and every use of it is an error."""
+    """Represent any name of a mocked module. It can be passed on, and every use of it is an error."""
 
     def __new__(cls, *args, **kwargs):
         if not kwargs.get("_suppress_err"):

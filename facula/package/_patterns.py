@@ -1,4 +1,4 @@
-"""What to do with the modules that an exporter comes upon."""
+"""Decide what to do with the modules that an exporter finds."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .glob_group import GlobGroup
 
 
 class Action(enum.Enum):
-    """What becomes of a module."""
+    """Name what becomes of a module."""
 
     INTERN = "its source is put into the package"
     EXTERN = "whoever imports the package has it"
@@ -29,7 +29,7 @@ def is_let_in_unasked(module_name):
 
 
 class Pattern:
-    """One call of intern, extern, mock or deny."""
+    """Hold one call of intern, extern, mock or deny."""
 
     def __init__(self, action, include, exclude, allow_empty):
         self.group = GlobGroup(include, exclude=exclude)

@@ -1,4 +1,6 @@
-"""Pickles of packages: names are those by which an importer finds things, storages are records of their own."""
+"""Write and read the pickles of packages: names are those by which an importer finds objects, and storages are records
+of their own.
+"""
 
 import _compat_pickle
 import pickle
@@ -16,7 +18,7 @@ _CONSTANTS = (facula.dtype, facula.memory_format, facula.qscheme)
 
 
 class PackagePickler(pickle._Pickler):
-    """Writes an object for a package.
+    """Write an object for a package.
 
     Args:
         importer: what finds the classes and functions.
@@ -85,7 +87,7 @@ class PackagePickler(pickle._Pickler):
 
 
 class PackageUnpickler(pickle.Unpickler):
-    """Reads an object of a package: modules come from the importer, and their code runs.
+    """Read an object of a package: modules come from the importer, and their code runs.
 
     Args:
         importer: gives modules by name.
@@ -113,7 +115,7 @@ class PackageUnpickler(pickle.Unpickler):
 
 
 class StorageNumbers:
-    """Which record each storage of a package is, and by which name a pickle may call it."""
+    """Number the storages of a package, one record each, and name them for pickles."""
 
     def __init__(self):
         self._known = {}  # identity -> (number, untyped storage, which is kept so that its identity stays its own; name)

@@ -1,4 +1,4 @@
-"""What is in a package, as a tree of folders and files."""
+"""Represent the contents of a package as a tree of folders and files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Directory"]
 
 
 class Directory:
-    """A folder or a file of a package; `PackageImporter.file_structure` makes them, `print` draws them.
+    """Represent a folder or a file of a package; `PackageImporter.file_structure` makes it, and `print` draws it.
 
     Args:
         name: the last part of the path.

@@ -1,4 +1,4 @@
-"""Which modules a source imports, read from its text without running it."""
+"""Find the modules that a source imports, by reading its text without running it."""
 
 from __future__ import annotations
 
@@ -41,6 +41,7 @@ def _in_order(tree):
     while pending:
         node = pending.pop()
         yield node
+        # Reversed, because the last one is popped first and imports are to come in the order of the source.
         pending.extend(reversed(list(ast.iter_child_nodes(node))))
 
 

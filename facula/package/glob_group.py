@@ -1,4 +1,4 @@
-"""Patterns of module names and of paths."""
+"""Match names of modules and paths with patterns."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["GlobGroup"]
 
 
 class GlobGroup:
-    """Names that patterns include and no other pattern excludes.
+    """Match names that patterns include and no other pattern excludes.
 
     A pattern is a name, its parts between separators. `*` stands for any text within a part; a part `**` for any
     number of parts, none, too.

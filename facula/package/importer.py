@@ -1,4 +1,4 @@
-"""Where modules come from: the running Python, or packages."""
+"""Import modules from the running Python, or from packages."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ __all__ = ["ObjNotFoundError", "ObjMismatchError", "Importer", "OrderedImporter"
 
 
 class ObjNotFoundError(Exception):
-    """An importer has nothing of the name that an object claims to have."""
+    """Report that an importer has nothing of the name that an object claims to have."""
 
 
 class ObjMismatchError(Exception):
-    """An importer has another object of that name."""
+    """Report that an importer has another object of that name."""
 
 
 def _where(module):
@@ -44,7 +44,7 @@ def _walk(module, name):
 
 
 class Importer(ABC):
-    """What finds modules by name, and the names of classes and functions in them.
+    """Find modules by name, and the names of classes and functions in them.
 
     Subclasses define `import_module(module_name)`, which gives the module. `sys_importer` is that of the running Python.
 
@@ -108,7 +108,7 @@ class Importer(ABC):
 
 
 class _SysImporter(Importer):
-    """The running Python. Modules of PyTorch are Facula's, whether or not `import torch` gives them here."""
+    """Import from the running Python. Modules of PyTorch are Facula's, whether or not `import torch` gives them here."""
 
     def import_module(self, module_name: str) -> ModuleType:
         own = facula_name(module_name)
@@ -142,7 +142,7 @@ def _is_folder_only(module):
 
 
 class OrderedImporter(Importer):
-    """Several importers: the first one that has a module gives it.
+    """Try several importers in order; the first one that has a module imports it.
 
     Args:
         *args: the importers, for example that of a package and `sys_importer`.

@@ -1,4 +1,4 @@
-"""Write packages, and say why one cannot be written.
+"""Write packages, and explain why one cannot be written.
 
 Long because every function states its types and explains its arguments.
 """
@@ -42,7 +42,7 @@ __all__ = ["PackagingErrorReason", "EmptyMatchError", "PackagingError", "Package
 
 
 class PackagingErrorReason(enum.Enum):
-    """Why a module cannot be packed; the texts are those that programs know.
+    """Name why a module cannot be packed; the texts are those that programs expect.
 
     >>> print(torch.package.package_exporter.PackagingErrorReason.DENIED)
     Module was denied by a pattern.
@@ -61,11 +61,11 @@ class PackagingErrorReason(enum.Enum):
 
 
 class EmptyMatchError(Exception):
-    """A pattern that must match did not."""
+    """Report that a pattern that must match did not."""
 
 
 class PackagingError(Exception):
-    """Modules that cannot be packed: which ones, and why. `dependency_graph` tells who needs them.
+    """Report modules that cannot be packed: which ones, and why. `dependency_graph` has the modules that need them.
 
     Args:
         dependency_graph: that of the exporter.
@@ -125,10 +125,10 @@ def __getattr__(attr: str):
 
 
 class PackageExporter:
-    """Writes a package: modules as sources, objects as pickles, texts and bytes, in one file that PyTorch reads, too.
+    """Write a package: modules as sources, objects as pickles, texts and bytes, in one file that PyTorch reads, too.
 
-    What is saved names modules, whose sources name others; `intern`, `extern`, `mock` and `deny` say what becomes of each,
-    the first pattern that matches deciding. Python's own library and this one are left to whoever imports the package.
+    Saved objects name modules, whose sources name other modules. `intern`, `extern`, `mock` and `deny` determine what
+    becomes of each; the first pattern that matches decides. Python's standard library and this one are not packed.
 
     Args:
         f: a path, whose file is there only once the package is whole, or a binary file to write to.
@@ -331,6 +331,10 @@ class PackageExporter:
 
         `dependencies` says whether what a module that is packed imports is packed as well.
 
+        Args:
+            module_name: the name of the module.
+            dependencies: whether what a module that is packed imports is packed as well.
+
         >>> import io
         >>> with torch.package.PackageExporter(io.BytesIO()) as exporter:
         ...     exporter.extern("numpy")
@@ -409,8 +413,13 @@ class PackageExporter:
         return self.dependency_graph.predecessors(module_name) if module_name in self.dependency_graph else []
 
     def all_paths(self, src: str, dst: str) -> str:
-        """Return the part of the graph that is between the modules `src` and `dst`, as Graphviz reads it; ValueError for
-        others."""
+        """Return the part of the graph that is between the modules `src` and `dst`, as Graphviz reads it.
+
+        Args:
+            src, dst: names of modules of the graph.
+
+        Errors: ValueError for names that are not in the graph.
+        """
         return self.dependency_graph.all_paths(src, dst)
 
     def _with_action(self, action):
@@ -479,7 +488,10 @@ class PackageExporter:
             self._stack.__exit__(kind, error, trace)
 
     def close(self) -> None:
-        """Write the sources and end the file; nothing can be saved afterwards. Errors: see the class."""
+        """Write the sources and end the file; nothing can be saved afterwards.
+
+        Errors: see the class.
+        """
         if self._zip is None:
             raise RuntimeError("close: the package is closed already, got a second call")
         try:

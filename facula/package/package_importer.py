@@ -1,4 +1,4 @@
-"""Imports packages: the one place of the library that runs what a file holds."""
+"""Import packages. This is the only place of the library that runs code from a file."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ __all__ = ["PackageImporter"]
 
 
 class PackageResources:
-    """Reads the files in one folder of a package.
+    """Read the files in one folder of a package.
 
     Args:
         importer: the `PackageImporter`.
@@ -71,7 +71,7 @@ class PackageResources:
 
 
 class StorageReader:
-    """What the persistent names of one pickle mean.
+    """Resolve the persistent names of one pickle.
 
     Args:
         records: the files of the package.
@@ -147,10 +147,10 @@ _imported: weakref.WeakValueDictionary[str, ModuleType] = weakref.WeakValueDicti
 
 
 class PackageImporter(Importer):
-    """Opens a package: its modules are imported from the file, apart from modules of the same names elsewhere.
+    """Import modules from a package, separately from modules of the same names elsewhere.
 
-    Importing a module runs its code, and `load_pickle` calls what the pickle names: a package is a program. Open none from
-    somebody whose programs you would not run. To `import torch` gives Facula to the modules of a package.
+    Importing a module runs its code, and `load_pickle` calls what the pickle names: a package is a program. Open none
+    from somebody whose programs you would not run. For the modules of a package, `import torch` imports Facula.
 
     Args:
         file_or_buffer: a path to a package or to a folder with its files, or a binary file.
@@ -198,6 +198,7 @@ class PackageImporter(Importer):
                     f"PackageImporter: module_allowed refused {name!r}, an external module of {file_or_buffer!r}"
                 )
         _sources_of_classes()
+        # `import` in the package's modules calls this __import__, and those of the program keep theirs.
         self._builtins = {**vars(builtins), "__import__": self.__import__}
 
     def id(self) -> str:
@@ -362,6 +363,7 @@ class PackageImporter(Importer):
             try:
                 source = self._records.read(path)
                 code = compile(source, module.__file__, "exec", dont_inherit=True)
+                # Tracebacks and `inspect` then show lines of the source, which is no file on disk.
                 linecache.lazycache(module.__file__, module.__dict__)
                 exec(code, module.__dict__)
             except BaseException:

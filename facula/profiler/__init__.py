@@ -1,4 +1,4 @@
-"""Profiles of programs: `profile` as a context manager, with a schedule for long runs.
+"""Profile programs: `profile` is a context manager, with a schedule for long runs.
 
     with profile(activities=[ProfilerActivity.CPU], record_shapes=True) as p:
         step()
@@ -38,7 +38,7 @@ __all__ = [
 
 
 class ProfilerActivity(enum.Enum):
-    """What is recorded; here, the CPU and CUDA devices.
+    """Name what is recorded; Facula records the CPU and CUDA devices.
 
     >>> from facula.profiler import ProfilerActivity
     >>> ProfilerActivity.CPU in torch.profiler.supported_activities()
@@ -54,7 +54,8 @@ class ProfilerActivity(enum.Enum):
 
 
 class ProfilerAction(enum.Enum):
-    """What happens in a step: nothing, warming up (nothing is recorded), recording, or recording and a result at its end.
+    """Name what happens in a step: nothing, warming up (nothing is recorded), recording, or recording and a result at
+    its end.
 
     >>> [action.name for action in torch.profiler.ProfilerAction]
     ['NONE', 'WARMUP', 'RECORD', 'RECORD_AND_SAVE']
@@ -161,7 +162,7 @@ def tensorboard_trace_handler(dir_name: str, worker_name: str | None = None, use
 
 
 class profile:
-    """Records the ops, backward nodes, kernels and ranges of all threads.
+    """Record the ops, backward nodes, kernels and ranges of all threads.
 
     Args:
         activities: ProfilerActivity members; default: all that can be recorded: the CPU, and CUDA devices where there are.

@@ -1,4 +1,4 @@
-"""Files of a profile: traces, stacks, and how memory was used over time."""
+"""Write files of a profile: traces, stacks, and the use of memory over time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Floating-point operations of an event, from the shapes of its arguments and results."""
+"""Count floating-point operations of an event from the shapes of its arguments and results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ranges and marks for Intel's VTune: where its library does not collect, as here, they are nothing."""
+"""Provide ranges and marks for Intel's VTune, which do nothing here because its library does not collect."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The profiler, under the name of the module in which PyTorch has it."""
+"""Provide the profiler under the name of the module in which PyTorch has it."""
 
 from facula.profiler import ProfilerAction, profile, schedule, supported_activities, tensorboard_trace_handler
 

@@ -1,4 +1,4 @@
-"""PyTorch's old name for `ao.quantization`."""
+"""Provide `ao.quantization` under PyTorch's old name."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Quasi-random points: Sobol sequences, which fill the unit cube more evenly than random points."""
+"""Generate quasi-random points: Sobol sequences, which fill the unit cube more evenly than random points."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["SobolEngine"]
 
 
 class SobolEngine:
-    """Points of a Sobol sequence, one after another.
+    """Generate the points of a Sobol sequence, one after another.
 
     Args:
         dimension: of the points, up to `SobolEngine.MAXDIM`.
@@ -150,6 +150,8 @@ class SobolEngine:
         number = self.num_generated + first - 1
         if number + count >= 1 << self.MAXBIT:
             raise ValueError(f"SobolEngine: there are 2**{self.MAXBIT} points, got {self.num_generated} and {n} more")
+        # Points are numbered by Gray codes, of which neighbors differ in one bit: each point is the one before, changed
+        # by one direction.
         for i in range(max(count, 0)):
             bit = (~(number + i) & (number + i + 1)).bit_length() - 1  # the lowest that is not set
             state = state ^ directions[:, bit]

@@ -1,8 +1,9 @@
-"""Where Sobol sequences start: for each dimension a primitive polynomial (as bits) and its initial direction numbers.
+"""Define where Sobol sequences start: for each dimension a primitive polynomial (as bits) and its initial direction
+numbers.
 
 The numbers are those of S. Joe and F. Y. Kuo, "Constructing Sobol sequences with better two-dimensional projections",
-SIAM J. Sci. Comput. 30 (2008), their table new-joe-kuo-6, which everybody uses. The first 256 dimensions are here; further
-ones are read from SciPy, where that is installed.
+SIAM J. Sci. Comput. 30 (2008), from their table new-joe-kuo-6, which is in general use. The first 256 dimensions are
+here; further ones are read from SciPy, where that is installed.
 """
 
 import importlib.util

@@ -1,4 +1,4 @@
-"""Signal processing: window functions."""
+"""Provide signal processing: window functions."""
 
 from . import windows
 

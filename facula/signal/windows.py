@@ -1,4 +1,4 @@
-"""Window functions of `M` points.
+"""Compute window functions of `M` points.
 
 All take the keyword arguments `sym` (True: symmetric, for filter design; False: periodic, one period of a window that
 is one point longer, for spectral analysis), `dtype` (float32 or float64), `layout`, `device` and `requires_grad`.

@@ -1,4 +1,4 @@
-"""Functions of sparse tensors, and the old names of their classes."""
+"""Define functions of sparse tensors, and the old names of their classes."""
 
 from __future__ import annotations
 
@@ -122,7 +122,10 @@ def mm(mat1: Tensor = None, mat2: Tensor = None, reduce: str = None, *, sparse: 
         reduce: with "sum", "mean", "amax" or "amin" (mat1 of the layout CSR, mat2 strided) what is made of the products
             that belong to one element; places of mat1 without an entry give none. None for the sum.
 
-    Errors: RuntimeError for shapes, layouts or dtypes that do not fit; ValueError for another word.
+    Returns: a tensor of shape (n, p).
+
+    Errors: RuntimeError for shapes, layouts or dtypes that do not fit; ValueError for another word; IndexError for a matrix of
+    fewer than two dimensions.
 
     >>> a = torch.tensor([[0., 2.], [3., 4.]]).to_sparse_csr()
     >>> torch.sparse.mm(a, torch.ones(2, 2))
@@ -160,7 +163,9 @@ def sum(input: Tensor, dim: int | None = None, dtype: facula.dtype | None = None
         dim: an int or a tuple of ints; None for all.
         dtype: that of the result; None keeps the input's.
 
-    Returns a strided tensor where no sparse dimension is left, else a sparse one.
+    Returns: a strided tensor where no sparse dimension is left, else a sparse one.
+
+    Errors: IndexError for a dim that is not there.
 
     >>> x = torch.tensor([[0., 2.], [3., 4.]]).to_sparse()
     >>> torch.sparse.sum(x)
@@ -296,6 +301,11 @@ def spdiags(diagonals: Any, offsets: Tensor, shape: Sequence[int], layout: facul
         offsets: int64, which diagonal each row is put on; none twice.
         shape: two sizes.
         layout: COO (the default), CSR or CSC.
+
+    Returns: a sparse matrix of shape `shape`.
+
+    Errors: RuntimeError for offsets that are not int64, come twice or are not as many as the diagonals, for other than two
+    sizes, and for another layout.
 
     Example::
 

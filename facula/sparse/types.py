@@ -1,4 +1,4 @@
-"""Old names of classes: ``sparse.FloatTensor(indices, values, size)``."""
+"""Define the old names of classes: ``sparse.FloatTensor(indices, values, size)``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class _SparseType(type):
-    """Makes tensors, and says of them that they are its instances."""
+    """Make sparse tensors, and accept them as instances."""
 
     def __call__(cls, *args):
         if len(args) == 1 and isinstance(args[0], facula.Tensor):

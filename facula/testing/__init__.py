@@ -1,4 +1,4 @@
-"""Comparing results and making inputs in tests: `assert_close`, `make_tensor`."""
+"""Compare results and make inputs in tests: `assert_close`, `make_tensor`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Helpers around tensors and modules: data loading, checkpointing, hooks, pytrees."""
+"""Define helpers around tensors and modules: data loading, checkpointing, hooks, pytrees."""
 
 from __future__ import annotations
 
@@ -43,7 +43,9 @@ def _modules():
 
 
 def set_module(obj: Any, mod: str) -> None:
-    """Make `obj`, a class or function, say that it comes from the module `mod`. Errors: TypeError for a name that is no str.
+    """Make `obj`, a class or function, say that it comes from the module `mod`.
+
+    Errors: TypeError for a name that is no str.
 
     >>> def example():
     ...     pass

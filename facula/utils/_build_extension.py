@@ -1,4 +1,4 @@
-"""`BuildExtension`, which needs setuptools: the command build_ext for extensions that are written for PyTorch."""
+"""Define `BuildExtension`, the command build_ext for extensions that are written for PyTorch. It needs setuptools."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _CXX_SOURCES = (".cpp", ".cc", ".cxx", ".c++", ".C")
 
 
 class BuildExtension(build_ext):
-    """The command `build_ext` of a setup.py: C++20, TORCH_EXTENSION_NAME, and only what has changed is compiled again.
+    """Run the command `build_ext` of a setup.py with C++20 and TORCH_EXTENSION_NAME, and compile only what has changed.
 
     Args:
         args, kwargs: what setuptools gives its command.

@@ -1,4 +1,4 @@
-"""Which functions ran in the two computations of a checkpoint: the text of an error with `debug=True`."""
+"""List the functions that ran in the two computations of a checkpoint, for the text of an error with `debug=True`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from ._selective_checkpoint import flat_tensors
 
 
 class DebugLogs:
-    """The functions that ran in the first and in the second computation, for the text of an error."""
+    """Hold the functions that ran in the first and in the second computation, for the text of an error."""
 
     def __init__(self):
         self.of_first = _log_mode()

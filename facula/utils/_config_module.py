@@ -1,4 +1,5 @@
-"""Modules of settings: names with values that programs set, within a block too. A name that there is not is an error.
+"""Define modules of settings: names with values that programs set, permanently or in a block. An unknown name is an
+error.
 
 `install_config_module(module)` makes of a module whose settings are its variables such a module. Settings that mean nothing
 here can be listed by their value (`settings_by_value`). Names with a dot are in groups: `config.triton.cudagraphs`.
@@ -42,7 +43,7 @@ def settings_by_value(*rows: str) -> dict[str, Any]:
 
 
 class _Group:
-    """Settings under one name: `triton.cudagraphs` of a module is `cudagraphs` of its group `triton`."""
+    """Collect settings under one name: `triton.cudagraphs` of a module is `cudagraphs` of its group `triton`."""
 
     def __init__(self, path, values):
         self.__dict__.update(values, _path=path, _names=frozenset(values))
@@ -62,7 +63,7 @@ def _unknown(path, name, known):
 
 
 class _Patch(contextlib.ContextDecorator):
-    """Other values within a block or a function."""
+    """Set other values in a block or a function."""
 
     def __init__(self, module, values):
         self._module, self._values, self._before = module, values, []
@@ -70,6 +71,7 @@ class _Patch(contextlib.ContextDecorator):
             module._place(name)
 
     def __enter__(self):
+        # A stack, because one patch can be entered again inside itself, as a decorator of a recursive function is.
         self._before.append({name: self._module._get(name) for name in self._values})
         for name, value in self._values.items():
             self._module._set(name, value)
@@ -81,7 +83,7 @@ class _Patch(contextlib.ContextDecorator):
 
 
 class ConfigModule(types.ModuleType):
-    """A module whose variables are settings."""
+    """Make the variables of a module settings."""
 
     _defaults: dict[str, Any]
     _second_names: dict[str, tuple[str, str]]
@@ -198,6 +200,7 @@ def install_config_module(
         if not name.startswith("__") and not imported:
             settings[name] = value
     settings |= more or {}
+    # Assigning to a module's variables calls __setattr__ of its class only.
     module.__class__ = ConfigModule
     own["_defaults"] = copy.deepcopy(settings)
     names = {name: to if isinstance(to, tuple) else (module.__name__, to) for name, to in (second_names or {}).items()}

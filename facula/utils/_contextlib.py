@@ -1,4 +1,6 @@
-"""Context managers that decorate as well: the base of autograd's modes, under the names by which packages derive from it."""
+"""Define context managers that are decorators, too: the base of autograd's modes, under the names that packages derive
+from.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ __all__ = ["context_decorator"]
 
 
 class _NoParamDecoratorContextManager(_DecoratorContextManager):
-    """One without arguments, which decorates without parentheses as well: `@mode`."""
+    """Decorate functions without parentheses, too (`@mode`); for context managers that take no arguments."""
 
     def __new__(cls, orig_func: Callable[..., Any] | None = None) -> Any:
         self = super().__new__(cls)

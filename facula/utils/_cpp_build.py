@@ -1,7 +1,8 @@
-"""Compiling C++ sources: only what has changed, several at a time, and for one process at a time in one folder.
+"""Compile C++ sources: only what has changed, several files at a time, and in one process at a time per folder.
 
-An object is compiled anew when its command is another one, or when a file that it was made of is newer; the compiler writes
-down which files those are. So nothing is needed besides the compiler; ninja is not asked, whether it is there or not.
+An object is compiled again when its command has changed, or when a file that it depends on is newer; the compiler
+writes a list of those files. Nothing but the compiler is therefore needed, and ninja is not used even where it is
+installed.
 """
 
 from __future__ import annotations
@@ -56,6 +57,8 @@ def run(command, verbose=False):
 def _made_of(path):
     """Return the files that a dependency file of the compiler names after the object."""
     with open(path, errors="surrogateescape") as file:
+        # The compiler writes a rule of make, whose lines continue after a backslash and whose spaces in names are
+        # escaped.
         text = file.read().replace("\\\n", " ")
     _, _, names = text.partition(": ")
     return [name.replace("\0", " ") for name in names.replace("\\ ", "\0").split()]
@@ -103,6 +106,7 @@ def compile_objects(jobs, verbose=False):
         target, command = job
         os.makedirs(os.path.dirname(target) or ".", exist_ok=True)
         with contextlib.suppress(OSError):
+            # Removed first: an object that is interrupted halfway must not count as current.
             os.unlink(f"{target}.command")
         run(command, verbose)
         _note(target, command)
@@ -124,5 +128,6 @@ def link(target, command, objects, verbose=False):
     if is_current(target, command, objects):
         return
     run(command, verbose)
+    # A process that has loaded the old library keeps its file; writing into it would change running code.
     os.replace(written, target)
     _note(target, command)

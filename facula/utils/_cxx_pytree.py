@@ -1,4 +1,6 @@
-"""PyTorch's second pytrees, of compiled code there: here the same as the first."""
+"""Provide the pytrees under the name of PyTorch's second implementation, which is compiled code there; here both are
+the same.
+"""
 
 from ._pytree import *  # noqa: F403
 from ._pytree import (  # noqa: F401

@@ -1,4 +1,4 @@
-"""By which of PyTorch's operators `__torch_dispatch__` knows a call, and with which arguments.
+"""Translate a call of an op to the operator of PyTorch that `__torch_dispatch__` receives, and to its arguments.
 
 The key `aten` of the schema names most (`written`). Facula divides its work into kernels in another way than PyTorch, so there
 are three more tables, by the names of the schema: `KERNELS` (_dispatched_kernels.py), where a kernel of ours is another
@@ -25,7 +25,7 @@ Tensor = _C.Tensor
 
 
 class Call(NamedTuple):
-    """A call of an operator of `torch.ops`."""
+    """Represent a call of an operator of `torch.ops`."""
 
     name: str  # "add.Tensor", or "facula::resample.default" where PyTorch has no such operator
     args: tuple[Any, ...]

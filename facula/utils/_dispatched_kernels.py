@@ -1,4 +1,6 @@
-"""What kernels of Facula are to `__torch_dispatch__`: rules by the names of the schema (see _dispatched.py)."""
+"""Define which operators of PyTorch stand for kernels of Facula in `__torch_dispatch__`: rules by the names of the
+schema (see _dispatched.py).
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""What composites of Facula are made of in PyTorch, as `__torch_dispatch__` sees them: rules by the names of the schema (see
-_dispatched.py)."""
+"""Define of which operators of PyTorch a composite of Facula consists in `__torch_dispatch__`: rules by the names of
+the schema (see _dispatched.py).
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""`memory_budget` of a device: setting it, and what it did, as text, events and a picture.
+"""Set the `memory_budget` of a device, and report what it did as text, events and a picture.
 
-The core (src/budget) keeps sums since the process began; a `MemoryBudget` subtracts what they were when it was made. What
-cannot be subtracted, such as the highest value, a watch keeps from then on. `_memory_budget_drawing` draws.
+The core (src/budget) has sums since the process began, and a `MemoryBudget` subtracts their values at its beginning.
+Values that cannot be subtracted, such as the highest one, are recorded from its beginning on. `_memory_budget_drawing`
+draws.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _EXPECTED = "a number of bytes, a text such as '2GB' or '512MiB', a share of the
 
 
 class BudgetEvent(NamedTuple):
-    """One thing that a memory budget did.
+    """Describe one action of a memory budget.
 
     Attributes:
         time: seconds since the budget began.
@@ -89,7 +90,7 @@ def tensor_text(shape: Any, dtype: Any) -> str:
 
 
 class Row(NamedTuple):
-    """Sums of one op and line: numbers, bytes and nanoseconds."""
+    """Hold the sums of one op and line: numbers, bytes and nanoseconds."""
 
     op: str
     place: str
@@ -108,7 +109,7 @@ class Row(NamedTuple):
 
 
 class _Facts(NamedTuple):
-    """What is known of the time of a budget."""
+    """Hold what was measured during the time of a budget."""
 
     end: int  # monotonic clock, nanoseconds
     rows: list[Row]
@@ -145,9 +146,9 @@ def _set_folder(device, limit, folder):
 
 
 class MemoryBudget:
-    """A bound on the memory of a device, and what it did: what memory_budget() gives.
+    """Bound the memory of a device, and report what the bound caused; memory_budget() returns it.
 
-    As a context manager it ends with its block: the bound before is put back, and what it tells is what happened until then.
+    As a context manager it ends with its block: the bound before is restored, and the report covers the time until then.
 
     Attributes:
         device: whose memory is bounded.

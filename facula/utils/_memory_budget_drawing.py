@@ -1,4 +1,4 @@
-"""The picture of a memory budget: memory over one step in bands, with marks of what went and what was run again."""
+"""Draw a memory budget: memory over one step in bands, with marks where bytes were evicted and where ops ran again."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _BANDS = (
 
 
 class Step(NamedTuple):
-    """What a picture shows; times are in nanoseconds, memory in bytes."""
+    """Hold the data of a picture; times are in nanoseconds, memory in bytes."""
 
     begin: int
     end: int

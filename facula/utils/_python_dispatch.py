@@ -1,8 +1,9 @@
-"""`__torch_dispatch__`: classes and modes that stand in for the kernels of ops, below autograd.
+"""Define `__torch_dispatch__`: classes and modes that replace the kernels of ops, below autograd.
 
-A subclass of Tensor takes part by defining the class method `__torch_dispatch__(cls, func, types, args, kwargs)`; a mode sees
-every op within its `with` block. `func` is an overload such as `torch.ops.aten.add.Tensor`: an op where its kernel would
-run, so composites come as what they are made of. Gradients are recorded above: of the results, by the ops that were called.
+A subclass of Tensor takes part if it defines the class method `__torch_dispatch__(cls, func, types, args, kwargs)`; a
+mode receives every op within its `with` block. `func` is an overload such as `torch.ops.aten.add.Tensor`. It is called
+where a kernel would run, so that a composite arrives as the ops that it consists of. Gradients are recorded above, by
+the ops that the program called.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ def _set(stack):
 
 
 class TorchDispatchMode:
-    """A context manager whose `__torch_dispatch__(self, func, types, args, kwargs)` sees every op within it.
+    """Pass every op within a block to `__torch_dispatch__(self, func, types, args, kwargs)` of a subclass.
 
     Within the method the mode itself is off, so that it can call `func`.
     """
@@ -79,7 +80,7 @@ class TorchDispatchMode:
 
 
 class BaseTorchDispatchMode(TorchDispatchMode):
-    """A mode that changes nothing."""
+    """Run every op unchanged."""
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         return func(*args, **(kwargs or {}))
@@ -128,7 +129,7 @@ _len_torch_dispatch_stack = _len_torch_dispatch_mode_stack = lambda: len(_modes.
 
 
 class no_dispatch:
-    """Within the block neither modes nor classes stand in for kernels."""
+    """Stop modes and classes from replacing kernels in a block."""
 
     def __enter__(self):
         _C._change_dispatch_disabled(1)

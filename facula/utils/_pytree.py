@@ -1,4 +1,4 @@
-"""Nested containers ("pytrees") as a flat list of leaves and a spec to put them together again.
+"""Flatten nested containers ("pytrees") to a list of leaves, and rebuild them from the leaves and a spec.
 
 Dicts, lists, tuples, namedtuples, OrderedDicts, defaultdicts and deques are containers; `register_pytree_node` adds more
 classes. Everything else is a leaf. `_pytree_containers` has what is known of each class.
@@ -111,7 +111,7 @@ DumpableContext = object
 
 
 class TreeSpec:
-    """The structure of a tree: the class of each container, its context, and the specs of its children."""
+    """Describe the structure of a tree: the class of each container, its context, and the specs of its children."""
 
     __slots__ = ("type", "context", "_children", "num_nodes", "num_leaves", "num_children", "__weakref__")
 
@@ -203,7 +203,7 @@ def _keys_of(kind, context):
 
 
 class LeafSpec(TreeSpec):
-    """The structure of a single leaf."""
+    """Describe the structure of a single leaf."""
 
     __slots__ = ()
 

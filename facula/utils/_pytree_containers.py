@@ -1,4 +1,4 @@
-"""Classes of containers that pytrees know: the registry, how each class is taken apart, and the keys of its items.
+"""Register the container classes of pytrees: how each class is flattened and rebuilt, and the keys of its items.
 
 A flatten function gives (list of children, context), one with keys (list of (key, child), context); an unflatten function
 makes the container from (children, context). A context must compare equal for equal structure.
@@ -22,7 +22,7 @@ NO_SERIALIZED_TYPE_NAME_FOUND = "NO_SERIALIZED_TYPE_NAME_FOUND"
 
 @dataclasses.dataclass(frozen=True)
 class MappingKey:
-    """An item of a mapping."""
+    """Name an item of a mapping."""
 
     key: Any
 
@@ -35,7 +35,7 @@ class MappingKey:
 
 @dataclasses.dataclass(frozen=True)
 class SequenceKey:
-    """An item of a sequence."""
+    """Name an item of a sequence."""
 
     idx: int
 
@@ -48,7 +48,7 @@ class SequenceKey:
 
 @dataclasses.dataclass(frozen=True)
 class GetAttrKey:
-    """An attribute."""
+    """Name an attribute."""
 
     name: str
 
@@ -60,7 +60,7 @@ class GetAttrKey:
 
 
 class NodeDef(NamedTuple):
-    """What is registered for a container class."""
+    """Hold the registered functions of a container class."""
 
     type: type
     flatten_fn: FlattenFunc
@@ -164,6 +164,7 @@ def register_dataclass(cls, *, field_names=None, drop_field_names=None, serializ
     names = [name for name in names if name not in (drop_field_names or ())]
 
     def flatten(obj):
+        # Fields that are None are part of the structure and no leaves, as in PyTorch.
         present = [name for name in names if getattr(obj, name) is not None]
         absent = [name for name in names if getattr(obj, name) is None]
         return [getattr(obj, name) for name in present], [present, absent]

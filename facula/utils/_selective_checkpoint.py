@@ -1,4 +1,4 @@
-"""Selective checkpointing: modes that save the results of some ops in forward, and hand them out in the second computation.
+"""Save the results of some ops in forward, and return them in the second computation (selective checkpointing).
 
 `checkpoint.create_selective_checkpoint_contexts` makes them with a state, which has the policy, the saved calls by function,
 and the hooks of the checkpoint that they take part in.
@@ -13,7 +13,7 @@ Tensor = _C.Tensor
 
 
 class _SavedCall:
-    """A call whose result is saved: the results, and where each value that its derivative saves comes from."""
+    """Hold the results of a call, and where each value that its derivative saves comes from."""
 
     def __init__(self):
         self.results = None  # None: not to be saved after all
@@ -57,7 +57,7 @@ def selective_modes(state):
     from ..overrides import TorchFunctionMode
 
     class Save(TorchFunctionMode):
-        """In forward: save what the policy says."""
+        """Save in forward the results that the policy selects."""
 
         is_recompute = False
 
@@ -83,7 +83,7 @@ def selective_modes(state):
             return result
 
     class Reuse(TorchFunctionMode):
-        """In the second computation: hand out what was saved."""
+        """Return the saved results in the second computation."""
 
         is_recompute = True
 

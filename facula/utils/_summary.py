@@ -1,7 +1,7 @@
-"""`summary`: what the modules of a model make of inputs, what they hold, and what they cost.
+"""Summarize a model: what its modules return for given inputs, how many parameters they have, and what they cost.
 
-The model runs once. A hook before and after every module notes the call; what a call costs is what the counter of
-`flop_counter` has more after it. Calls within calls make a tree, which `_summary_drawing` draws.
+The model runs once. A hook before and after every module records the call. The cost of a call is the difference of the
+counter of `flop_counter` between both. Calls within calls form a tree, which `_summary_drawing` draws.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _COLUMNS = ("layer", "output", "parameters", "multiply-adds")
 
 @dataclasses.dataclass
 class Call:
-    """One call of a module: the name of its layer, what came out, its multiply-adds, and the calls within it."""
+    """Describe one call of a module: the name of its layer, its output, its multiply-adds, and the calls within it."""
 
     name: str
     kind: str
@@ -38,7 +38,7 @@ class Call:
 
 @dataclasses.dataclass
 class Layer:
-    """A module of the model under one of its names.
+    """Describe a module of the model under one of its names.
 
     Attributes:
         name: where it stands, such as "encoder.0"; "" is the model itself.
@@ -66,7 +66,7 @@ class Layer:
 
 @dataclasses.dataclass(repr=False)
 class Summary:
-    """Hold what `facula.utils.summary` found; its text is the table.
+    """Hold the result of `facula.utils.summary`; its text is the table.
 
     Attributes:
         layers: a `Layer` for each module, in the order of `named_modules`, a module that stands twice under both names.
@@ -156,7 +156,7 @@ def _described(value, depth=0):
 
 
 class _Watcher:
-    """Notes the calls of modules, and what each one costs."""
+    """Record the calls of modules, and the cost of each one."""
 
     def __init__(self, model, counter):
         self.counter = counter

@@ -1,4 +1,4 @@
-"""The drawing of a summary: calls as boxes from top to bottom, in frames of the modules that made them."""
+"""Draw a summary: calls as boxes from top to bottom, in frames of the modules that made them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Checkpointing: memory for time. Values inside the checkpointed part are dropped and computed again in backward.
+"""Trade time for memory (checkpointing): values inside the checkpointed part are dropped and computed again in
+backward.
 
 Long because PyTorch has all forms of checkpointing in one file of this name.
 """
@@ -107,6 +108,7 @@ def _random_states():
     if kind in ("cpu", "meta"):
         return _C.default_generator.get_state(), kind, []
     module = _device_module(kind)
+    # Reading the state would initialize CUDA; without it, nothing has been drawn on a device.
     if not module.is_available() or (kind == "cuda" and not module.is_initialized()):
         return _C.default_generator.get_state(), kind, []
     if kind == "cuda" and module.is_current_stream_capturing():
@@ -130,7 +132,7 @@ Tensor = _C.Tensor
 
 
 class CheckpointPolicy(enum.Enum):
-    """Say whether selective checkpointing saves the result of an op or computes it again.
+    """Name whether selective checkpointing saves the result of an op or computes it again.
 
     MUST_SAVE and PREFER_SAVE save it, MUST_RECOMPUTE and PREFER_RECOMPUTE do not: the PREFER policies are taken as the MUST
     policies of the same name. MUST_CPU_OFFLOAD is not supported: NotImplementedError.
@@ -147,7 +149,7 @@ class CheckpointPolicy(enum.Enum):
 
 
 class SelectiveCheckpointContext:
-    """Tell a policy function about a call; its first argument.
+    """Describe a call for a policy function, which receives this object as its first argument.
 
     Args:
         is_recompute: True in the second computation.
@@ -163,11 +165,11 @@ class SelectiveCheckpointContext:
 
 
 class CheckpointError(RuntimeError):
-    """The second computation saved other tensors than the first."""
+    """Report that the second computation saved other tensors than the first."""
 
 
 class _SelectiveState:
-    """The saved calls of one checkpoint, by function, in the order in which they ran."""
+    """Hold the saved calls of one checkpoint by function, in the order in which they ran."""
 
     error = CheckpointError  # for a second computation that differs
 
@@ -235,7 +237,7 @@ _debug = None
 
 
 class _StopRecomputation(Exception):
-    """All saved values are there; the rest of the function need not run."""
+    """End the second computation early: all saved values exist, so the rest of the function need not run."""
 
 
 @contextlib.contextmanager
@@ -256,7 +258,7 @@ def set_checkpoint_early_stop(enable: bool):
 
 
 @contextlib.contextmanager
-def set_checkpoint_debug_enabled(enabled):
+def set_checkpoint_debug_enabled(enabled: bool | None):
     """Return a context manager that overrides the `debug` argument of the calls of checkpoint within by `enabled`; None leaves
     it alone.
 
@@ -307,7 +309,7 @@ def check_backward_validity(inputs: Any) -> None:
 
 
 class _Surroundings:
-    """The autocast regions and the generators as they are now, to be put back for a second computation.
+    """Record the present autocast regions and random states, and restore them for a second computation.
 
     The function may draw on any accelerator, whatever its arguments are on, so the states of all are saved: 16 bytes each,
     in host memory.
@@ -334,7 +336,8 @@ class _Surroundings:
 
 
 class CheckpointFunction(Function):
-    """The re-entrant kind: forward without recording, a second forward and a backward of its own in backward.
+    """Implement the re-entrant kind: forward without recording, then a second forward and a backward of its own in
+    backward.
 
     Args:
         args, kwargs: none are taken: a Function is not instantiated, but used as `apply(function, preserve_rng_state, *args)`.
@@ -382,7 +385,7 @@ class CheckpointFunction(Function):
 
 
 class _Frame:
-    """One checkpointed call: what it takes to compute its saved values again."""
+    """Hold everything that computes the saved values of one checkpointed call again."""
 
     def __init__(self, run, surroundings, describe, early_stop, logs):
         self.run = run

@@ -1,4 +1,4 @@
-"""What a report of an error should say of the machine: `python -m facula.utils.collect_env`."""
+"""Describe the machine for the report of an error: `python -m facula.utils.collect_env`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Extensions in C++: sources written for PyTorch's C++ interface, compiled against Facula's headers (docs/cpp_extensions.md).
+"""Compile extensions in C++ that are written for PyTorch's C++ interface against Facula's headers
+(docs/cpp_extensions.md).
 
 `load` and `load_inline` compile and load at once, `CppExtension` with `BuildExtension` is for setup.py. There is no nvcc here:
 CUDA sources are an error, and `CUDAExtension` with C++ sources only is a `CppExtension`.
@@ -365,7 +366,7 @@ def load_inline(
         with_pytorch_error_handling: errors of C++ always become Python's.
         no_implicit_headers: leaves the include out.
 
-    Returns the module; None with `is_python_module=False`.
+    Returns: the module; None with `is_python_module=False`.
 
     >>> source = "at::Tensor twice(const at::Tensor& x) { return x + x; }"
     >>> module = torch.utils.cpp_extension.load_inline("example", source, functions=["twice"])  # doctest: +SKIP
@@ -442,7 +443,7 @@ def with_standard(flags: Any) -> list[Any]:
 
 
 class _Flags:
-    """What compiler and linker are called with, besides sources."""
+    """Hold the arguments of compiler and linker other than the sources."""
 
     def __init__(self, name, extra_cflags, extra_ldflags, extra_include_paths, is_program):
         self.name, self.is_program = name, is_program

@@ -1,4 +1,4 @@
-"""Whether memory of new tensors is filled while deterministic algorithms are asked for."""
+"""Set whether the memory of new tensors is filled while deterministic algorithms are on."""
 
 import sys
 import types

@@ -1,4 +1,4 @@
-"""DLPack by function."""
+"""Provide DLPack as functions."""
 
 from facula import from_dlpack, to_dlpack
 

@@ -1,7 +1,7 @@
-"""Counting the floating-point operations of matrix products, convolutions and attention.
+"""Count the floating-point operations of matrix products, convolutions and attention.
 
-A product of (m, k) and (k, n) is 2 m k n operations. The operators that run are counted, whoever calls them: a module, a
-backward pass, also of a program's own Function, or a second computation under `checkpoint`.
+A product of (m, k) and (k, n) is 2 m k n operations. All operators that run are counted, whoever calls them: a module,
+a backward pass (also that of a program's own Function), or a second computation under `checkpoint`.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ _FORMULAS = {
 
 
 class FlopCounterMode:
-    """A context in which operations are counted, by operator and by the modules that call it, in backward passes, too.
+    """Count operations in a block, by operator and by the modules that call it, also in backward passes.
 
     Args:
         mods: not needed: all modules are followed.
@@ -253,7 +253,7 @@ def _shown_as(packet):
 
 
 class _WatchOperators(TorchDispatchMode):
-    """Sees the operators for a counter."""
+    """Report every operator to a counter."""
 
     def __init__(self, counter):
         super().__init__()
@@ -269,7 +269,7 @@ class _WatchOperators(TorchDispatchMode):
 
 
 class _WatchFunctions(TorchFunctionMode):
-    """Sees the functions for which a program has formulas."""
+    """Report to a counter the functions for which a program has registered formulas."""
 
     def __init__(self, counter):
         self._counter = counter

@@ -1,4 +1,4 @@
-"""Handles of registered hooks, and the autograd nodes behind a module's backward hooks."""
+"""Define handles of registered hooks, and the autograd nodes behind a module's backward hooks."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def add_hook(hooks: dict[Any, Any], handle: RemovableHandle, hook: Any, prepend:
 
 
 class RemovableHandle:
-    """What registering a hook returns; ``remove()`` takes the hook out again, and so does leaving a `with` block.
+    """Remove a hook: ``remove()`` does it, and so does leaving a `with` block. Registering a hook returns this handle.
 
     Args:
         hooks_dict: the dict, keyed by id, that the hook is put into by the caller.
@@ -136,7 +136,7 @@ class _Identity(facula.autograd.Function):
 
 
 class BackwardHook:
-    """Runs a module's full backward (pre-)hooks around its part of the graph.
+    """Run a module's full backward (pre-)hooks around its part of the graph.
 
     The module's inputs pass through one identity node and its outputs through another. The gradients of the
     outputs arrive at the second node (pre-hooks run there), those of the inputs leave from the first (hooks
@@ -214,6 +214,7 @@ class BackwardHook:
             result = hook(self.module, full)
             if result is not None:
                 full = self._checked(result, self.n_outputs, "full backward pre-hook")
+        # Kept for the hooks on the inputs' node, which runs after everything inside the module.
         self.grad_outputs = full
         if self.input_positions is None:
             for hook in self.user_hooks:

@@ -1,4 +1,4 @@
-"""The old home of `hub.load_state_dict_from_url`."""
+"""Provide `hub.load_state_dict_from_url` under its old name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which modules run right now, in forward and in backward."""
+"""Track which modules run at the moment, in forward and in backward."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ __all__ = ["ModuleTracker"]
 
 
 class ModuleTracker:
-    """Within it, `parents` are the names of the modules that run, in forward as in backward.
+    """Hold in `parents` the names of the modules that run at the moment, in forward and in backward, during a block.
 
-    `is_bw` says whether `parents` is about a backward pass that runs now. A name is that of the class of the
-    outermost module, and the way from there: "Net.encoder.0". "Global" is always among them.
+    `is_bw` is True while `parents` describes a backward pass. A name consists of the class of the outermost module and
+    the path from there: "Net.encoder.0". "Global" is always one of the names.
 
     Example::
 

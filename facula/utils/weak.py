@@ -1,4 +1,4 @@
-"""Weak references to tensors, and dictionaries whose keys they are: tensors compare by value, these by identity."""
+"""Refer weakly to tensors, and define dictionaries with tensors as keys. Tensors compare by value, these keys by identity."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["TensorWeakRef", "WeakIdRef", "WeakIdKeyDictionary", "WeakTensorKeyDi
 
 
 class WeakIdRef(weakref.ref):
-    """A weak reference that is equal to others of the same object, and hashes by its identity.
+    """Refer weakly to an object. The reference equals others of the same object and hashes by its identity.
 
     Args:
         key: the object.
@@ -36,12 +36,13 @@ class WeakIdRef(weakref.ref):
         return self._id
 
     def __eq__(self, other: object) -> bool:
+        # Strong references for the comparison, so that neither object can be freed in between.
         mine, theirs = self(), other() if isinstance(other, weakref.ref) else None
         return self is other if mine is None or theirs is None else mine is theirs
 
 
 class WeakIdKeyDictionary(MutableMapping[Any, Any]):
-    """A dictionary that forgets an entry when nothing else holds its key. Keys are compared by identity.
+    """Map objects to values, and drop an entry when nothing else holds its key. Keys are compared by identity.
 
     Args:
         dict: entries to begin with.
@@ -60,6 +61,7 @@ class WeakIdKeyDictionary(MutableMapping[Any, Any]):
     def __init__(self, dict: Any = None, ref_type: Any = WeakIdRef) -> None:
         self._entries: Any = {}
         self.ref_type = ref_type
+        # Not a method: the references of the keys must not keep the dictionary alive.
         self._forget = _forgetting(weakref.ref(self))
         if dict is not None:
             self.update(dict)
@@ -140,7 +142,7 @@ def _forgetting(owner: Any) -> Any:
 
 
 class TensorWeakRef:
-    """A weak reference to a tensor.
+    """Refer weakly to a tensor.
 
     Args:
         tensor: the tensor; TypeError for anything else.
@@ -170,7 +172,7 @@ class TensorWeakRef:
 
 
 class _WeakTensorRef(TensorWeakRef):
-    """Refer weakly as `torch._C` does: the reference tells whether its tensor has gone, and does not give it back."""
+    """Refer weakly as `torch._C` does: the reference reports whether its tensor was freed, and does not return the tensor."""
 
     def expired(self) -> bool:
         """Return whether the tensor has gone."""

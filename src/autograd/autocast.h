@@ -1,16 +1,17 @@
-// Autocast. Inside a region, an op with an `autocast:` key gets its floating tensors in another dtype:
+// Implements autocast. Inside a region, an op with an `autocast:` key receives its floating tensors in another dtype:
 //   lower      in the dtype of the region, bfloat16 or float16
 //   float32    in float32
 //   promote    in the widest dtype among them
 //   unchanged  as they are: for ops made of ops that would cast
 //   refused    not at all: the op is an error there
-// There is a region of the CPU and one of CUDA, each with its own policies; a region touches the tensors of its device.
-// float64, complex and integer tensors are never touched. Only the function and method forms cast; while such an op
-// runs, the regions for which it has a policy are suspended, so that what the op is made of sees the dtypes that the op
-// was given. The casts are recorded: gradients arrive in the dtype of the tensor that was cast.
 //
-// A float32 leaf that wants a gradient (a weight) is cast to `lower` once and cached until the outermost region ends,
-// or until the leaf is written to.
+// There is a region of the CPU and one of CUDA, each with its own policies. A region casts the tensors of its device.
+// float64, complex and integer tensors are never cast. Only the function and method forms cast. While such an op runs,
+// the regions for which it has a policy are suspended, so the ops inside it see the dtypes that it was given. The casts
+// are recorded, so gradients arrive in the dtype of the tensor that was cast.
+//
+// A float32 leaf that requires a gradient (a weight) is cast to `lower` once. The cast is cached until the outermost
+// region ends or the leaf is written to.
 #pragma once
 
 #include <array>

@@ -1,10 +1,10 @@
-// Policy of vmap
-//   - Inside vmap a batch appears as one example: a wrapper with the flag kBatched, the sizes of an example, the batch
-//     (examples in its first dimension) as its base and the number of the vmap that made it. It has no history of its
+// Implements vmap. Policy:
+//   - Inside vmap a batch appears as one example. Its wrapper has the flag kBatched, the sizes of an example, the batch
+//     (examples in its first dimension) as its base, and the number of the vmap that made it. It has no history of its
 //     own.
-//   - An op that meets wrappers runs on the batches of the innermost vmap among its arguments, once, by the rule that
-//     ops/ states or its kind implies (codegen/batching.py). What it runs on may be wrappers of outer vmaps, and is
-//     recorded by autograd as always.
+//   - An op on wrappers runs once, on the batches of the innermost vmap among its arguments, by the rule that ops/
+//     states or that follows from its kind (codegen/batching.py). These batches may be wrappers of outer vmaps, and
+//     autograd records the op as always.
 //   - Ops without a rule run example by example, with one warning per op.
 //   - Composites and derivative formulas are written with ops and need no rules.
 #pragma once

@@ -1,5 +1,5 @@
-// vmap rules that take more than a line (ops/ names them in `batch:`), and what rules of a line use; the mechanism is
-// in batching.h.
+// Declares the vmap rules that take more than a line (ops/ names them in `batch:`), and the helpers of rules that take
+// one. The mechanism is in batching.h.
 #pragma once
 
 #include "autograd/batching.h"

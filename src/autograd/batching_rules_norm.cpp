@@ -1,4 +1,4 @@
-// vmap rules of normalisation.
+// vmap rules of normalization.
 #include "autograd/batching_rules.h"
 #include "functions.h"
 

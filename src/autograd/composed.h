@@ -1,4 +1,4 @@
-// Tells formulas when derivatives must keep no argument of the forward pass.
+// States when derivatives must save no argument of the forward pass.
 #pragma once
 
 namespace facula {

@@ -1,4 +1,4 @@
-// Copies of elements outside of ops, of which recorders of everything are notified (observe/copy_watcher.h).
+// Copies elements outside of ops, and notifies recorders of everything of these copies (observe/copy_watcher.h).
 #pragma once
 
 #include "core/class_hooks.h"

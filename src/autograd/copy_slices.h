@@ -1,4 +1,4 @@
-// The node of a tensor of which a part was replaced through a view.
+// Defines the node of a tensor of which a part was replaced through a view.
 #pragma once
 
 #include "autograd/view_geometry.h"

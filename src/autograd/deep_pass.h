@@ -1,5 +1,4 @@
-// Passes that run inside of each other, thousands of them: a thread's stack, and a language's limit of calls in calls,
-// hold few.
+// Runs passes that are nested thousands deep: the stack of a thread, and a language's limit of nested calls, hold few.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,4 @@
-// Derivative formulas too long for a line of YAML, and constants that formulas use.
+// Declares derivative formulas that are too long for a line of YAML, and constants that formulas use.
 #pragma once
 
 #include <array>

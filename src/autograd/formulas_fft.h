@@ -1,4 +1,4 @@
-// Derivatives of transforms between real and complex signals.
+// Declares derivatives of transforms between real and complex signals.
 #pragma once
 
 #include "core/tensor.h"

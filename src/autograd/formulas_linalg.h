@@ -1,4 +1,5 @@
-// Derivatives of factorisations, and the small matrix functions that they and the composites are written with.
+// Declares derivatives of factorizations, and the small matrix functions with which they and the composites are
+// written.
 #pragma once
 
 #include "core/tensor.h"

@@ -1,4 +1,4 @@
-// Derivatives of matrix products.
+// Declares derivatives of matrix products.
 #pragma once
 
 #include "core/tensor.h"

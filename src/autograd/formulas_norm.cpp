@@ -1,4 +1,4 @@
-// Derivatives of the normalisations: one fused pass, or (when the gradient itself must be differentiable) the same
+// Derivatives of the normalizations: one fused pass, or (when the gradient itself must be differentiable) the same
 // expression in differentiable ops, with the statistics computed from the input again.
 #include "autograd/formulas.h"
 #include "core/mode.h"
@@ -14,18 +14,18 @@ Tensor mean_over(const Tensor& x, IntList dims) {
              Scalar(1.0 / static_cast<double>(count)));
 }
 
-/// `x` normalised over `dims`, and 1 / deviation.
-struct Normalised {
+/// `x` normalized over `dims`, and 1 / deviation.
+struct Normalized {
   Tensor value, rstd;
-  Normalised(const Tensor& x, IntList dims, double eps, bool center) {
+  Normalized(const Tensor& x, IntList dims, double eps, bool center) {
     Tensor centered = center ? x - mean_over(x, dims) : x;
     rstd = rsqrt(mean_over(centered * centered, dims) + eps);
     value = centered * rstd;
   }
 };
 
-/// The gradient of `Normalised::value` with respect to x.
-Tensor through_normalised(const Tensor& grad, const Normalised& x, IntList dims, bool center) {
+/// The gradient of `Normalized::value` with respect to x.
+Tensor through_normalized(const Tensor& grad, const Normalized& x, IntList dims, bool center) {
   Tensor g = grad - x.value * mean_over(grad * x.value, dims);
   if (center) g = g - mean_over(grad, dims);
   return g * x.rstd;
@@ -89,10 +89,10 @@ std::tuple<Tensor, Tensor, Tensor> row_norm_backward(const Tensor& grad, const T
   Tensor g = view(grad), gs, gw, gb;
   if (of_bias) gb = reshape(total_over(g, rows), bias_sizes);
   if (!of_self && !of_weight) return {gs, gw, gb};
-  Normalised x(view(self), row_dims, eps, center);
+  Normalized x(view(self), row_dims, eps, center);
   if (of_weight) gw = reshape(total_over(g * x.value, rows), weight.sizes());
   if (weight.defined()) g = g * view.parameter(weight);
-  if (of_self) gs = reshape(through_normalised(g, x, row_dims, center), self.sizes());
+  if (of_self) gs = reshape(through_normalized(g, x, row_dims, center), self.sizes());
   return {gs, gw, gb};
 }
 
@@ -114,8 +114,8 @@ std::tuple<Tensor, Tensor, Tensor> channel_norm_backward(const Tensor& grad, con
     return {gs, gw, gb};
   }
   if (!of_self && !of_weight) return {gs, gw, gb};
-  Normalised x(self, dims, eps, true);
-  if (of_self) gs = through_normalised(g, x, dims, true);
+  Normalized x(self, dims, eps, true);
+  if (of_self) gs = through_normalized(g, x, dims, true);
   if (of_weight) gw = total_over(grad * x.value, dims);
   return {gs, gw, gb};
 }

@@ -84,7 +84,7 @@ class Axis {
 
 // Calls `visit(index into the flattened planes, taps by axis)` for every element that a position reads; x comes first.
 template <class Visit>
-void each_neighbour(const Tensor& grid, IntList input_size, const GridMode& mode, Visit&& visit) {
+void each_neighbor(const Tensor& grid, IntList input_size, const GridMode& mode, Visit&& visit) {
   int64_t dims = grid.size(-1);
   Tensor positions = reshape(grid, {grid.size(0), -1, dims});
   std::vector<std::vector<Tap>> axes;
@@ -125,12 +125,12 @@ Tensor grid_sampler_input_backward(const Tensor& grad, const Tensor& grid, IntLi
   for (size_t d = 2; d < input_size.size(); ++d) planes *= input_size[d];
   Tensor g = reshape(grad, {input_size[0], input_size[1], -1});
   Tensor result = new_zeros(g, {input_size[0], input_size[1], planes});
-  each_neighbour(grid, input_size, {interpolation, padding, align_corners},
-                 [&](const Tensor& index, const std::vector<const Tap*>& taps) {
-                   Tensor weight = taps[0]->weight;
-                   for (size_t d = 1; d < taps.size(); ++d) weight = weight * taps[d]->weight;
-                   result = scatter_add(result, 2, expand(unsqueeze(index, 1), g.sizes()), g * unsqueeze(weight, 1));
-                 });
+  each_neighbor(grid, input_size, {interpolation, padding, align_corners},
+                [&](const Tensor& index, const std::vector<const Tap*>& taps) {
+                  Tensor weight = taps[0]->weight;
+                  for (size_t d = 1; d < taps.size(); ++d) weight = weight * taps[d]->weight;
+                  result = scatter_add(result, 2, expand(unsqueeze(index, 1), g.sizes()), g * unsqueeze(weight, 1));
+                });
   return reshape(result, input_size);
 }
 
@@ -141,16 +141,16 @@ Tensor grid_sampler_grid_backward(const Tensor& grad, const Tensor& input, const
   Tensor planes = reshape(input, {input.size(0), input.size(1), -1}),
          g = reshape(grad, {input.size(0), input.size(1), -1});
   std::vector<Tensor> sums(static_cast<size_t>(grid.size(-1)));
-  each_neighbour(grid, input.sizes(), {interpolation, padding, align_corners},
-                 [&](const Tensor& index, const std::vector<const Tap*>& taps) {
-                   Tensor value = sum(g * gather(planes, 2, expand(unsqueeze(index, 1), g.sizes())),
-                                      std::optional<IntList>(IntList{1}), false, std::nullopt);
-                   for (size_t d = 0; d < sums.size(); ++d) {
-                     Tensor part = value;
-                     for (size_t e = 0; e < sums.size(); ++e) part = part * (e == d ? taps[e]->slope : taps[e]->weight);
-                     sums[d] = sums[d].defined() ? sums[d] + part : part;
-                   }
-                 });
+  each_neighbor(grid, input.sizes(), {interpolation, padding, align_corners},
+                [&](const Tensor& index, const std::vector<const Tap*>& taps) {
+                  Tensor value = sum(g * gather(planes, 2, expand(unsqueeze(index, 1), g.sizes())),
+                                     std::optional<IntList>(IntList{1}), false, std::nullopt);
+                  for (size_t d = 0; d < sums.size(); ++d) {
+                    Tensor part = value;
+                    for (size_t e = 0; e < sums.size(); ++e) part = part * (e == d ? taps[e]->slope : taps[e]->weight);
+                    sums[d] = sums[d].defined() ? sums[d] + part : part;
+                  }
+                });
   return reshape(stack(sums, -1), grid.sizes());
 }
 

@@ -62,7 +62,7 @@ Tensor padded(const Tensor& t, int64_t dim, int64_t before, int64_t after) {
 /// The elements of a dimension `step` apart, from `start` on in a dimension of `size`.
 Tensor spaced(const Tensor& grad, int64_t dim, int64_t start, int64_t step, int64_t size) {
   Tensor t = grad;
-  if (step > 1 && grad.size(dim) > 1) {  // one element has no neighbour, however large the step
+  if (step > 1 && grad.size(dim) > 1) {  // one element has no neighbor, however large the step
     Dims shape(grad.sizes());
     shape[static_cast<size_t>(dim)] *= step;
     t = reshape(padded(unsqueeze(grad, dim + 1), dim + 1, 0, step - 1), shape);

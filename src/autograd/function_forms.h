@@ -1,5 +1,5 @@
-// The forms of a public function (itself, in place, with out=) as templates over a row of its op, which the generator
-// writes (codegen/emit_autograd.py). What a call goes through:
+// Defines the forms of a public function (itself, in place, with out=) as templates over a row of its op, which the
+// generator writes (codegen/emit_autograd.py). These are the steps of a call:
 //
 //     function() -- no flag, nobody watches ----------------------------------------------> Row::raw()
 //         |

@@ -1,4 +1,4 @@
-// What the generated functions share.
+// Declares what the generated functions share.
 #pragma once
 
 #include "autograd/batching_rules.h"

@@ -1,4 +1,4 @@
-// What the declarations of the generated functions need.
+// Includes what the declarations of the generated functions need.
 #pragma once
 
 #include <cmath>

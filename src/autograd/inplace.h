@@ -1,4 +1,4 @@
-// Differentiable mutation: how an in-place write changes history, also through views.
+// Implements differentiable mutation: how an in-place write changes history, also through views.
 #pragma once
 
 #include "autograd/saved.h"

@@ -1,4 +1,4 @@
-// The recorded graph: nodes hold what a derivative needs, edges lead to where its results go.
+// Defines the recorded graph. Nodes hold what a derivative needs, and edges lead to where its results go.
 #pragma once
 
 #include <atomic>

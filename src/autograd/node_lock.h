@@ -1,4 +1,4 @@
-// Only one thread at a time runs a node or adds to the gradient of a leaf.
+// Lets only one thread at a time run a node or add to the gradient of a leaf.
 #pragma once
 
 #include "autograd/node.h"

@@ -1,4 +1,4 @@
-// C++ operators, so that formulas and composites read as mathematics. Included by the generated functions.h.
+// Defines C++ operators, so that formulas and composites read as mathematics. The generated functions.h includes it.
 #pragma once
 
 #include "ops/operand.h"

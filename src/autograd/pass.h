@@ -1,16 +1,16 @@
-// Policy
-//   - A pass finds every node reachable from the roots and counts how many edges lead to it; a node runs when all of
-//     them have delivered. Ready nodes run latest-recorded first.
-//   - A pass for some inputs runs only what lies on the way to them, and nodes make only the gradients that lead there
-//     (Node::wants).
-//   - All bookkeeping belongs to the pass, none to the nodes, so several passes may share a graph in several threads,
+// Runs a backward pass. Policy:
+//   - A pass finds every node that is reachable from the roots and counts how many edges lead to it. A node runs when
+//     all of them have delivered. Among the ready nodes, the one that was recorded last runs first.
+//   - A pass for some inputs runs only the nodes on the way to them, and nodes compute only the gradients that lead
+//     there (Node::wants).
+//   - All bookkeeping belongs to the pass and none to the nodes. So several threads may run passes through one graph,
 //     and a hook may start a pass of its own.
 //   - Nothing recurses over the graph: finding and running are loops.
-//   - Gradients and a node's saved values are let go as soon as the node has run (the values unless the graph is
+//   - Gradients and the saved values of a node are released as soon as the node has run (the values unless the graph is
 //     retained).
 //   - CPU nodes run on the calling thread.
-//   - Only one thread at a time runs a node, so that passes of several threads through one graph find its values either
-//     whole or let go, which is an error.
+//   - Only one thread at a time runs a node. So passes of several threads through one graph find its values either
+//     complete or released, which is an error.
 //
 // A task is what the pass knows of a node:
 //
@@ -18,7 +18,7 @@
 //     (nothing) ----------------------> found --------------------------> ready --> running --> done
 //       enter()    ++dependencies             --dependencies == 0         push()    run_task()  deliver()
 //
-// A task that is not needed, and one to which no gradient has come, delivers nothing along its edges and is done.
+// A task that is not needed, and one that has received no gradient, delivers nothing along its edges and is done.
 #pragma once
 
 #include <atomic>

@@ -1,4 +1,4 @@
-// What a backward pass knows of the nodes that it has found: a task for each, found by a hash table.
+// Holds what a backward pass knows of the nodes that it has found: a task for each, found by a hash table.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// What the nodes of recurrent networks share, and the one that a library of the device computes.
+// Declares what the nodes of recurrent networks share, and the node that a library of the device computes.
 #pragma once
 
 #include <optional>

@@ -5,6 +5,7 @@
 
 #include "core/op_id.h"
 #include "core/recipe.h"
+#include "core/tensor_changes.h"
 
 namespace facula {
 namespace {
@@ -60,6 +61,7 @@ class PackedWithHistory final : public PackedTensor {
       : packed_(std::move(packed)), origin_(std::move(origin)), flags_(recorded_flags), in_cell_(in_cell) {}
   Tensor unpack() override {
     Tensor value = packed_->unpack();
+    if (in_cell_ && (value.flags() & kSavedInCell)) return value;  // the tensor itself, whose history is what it is now
     if (!in_cell_ && !(GradMode::enabled() || (flags_ & kDual))) return value;
     Tensor fresh = in_cell_ ? value : alias(value);
     set_grad_fn(own_autograd_meta(fresh.impl()), origin_.node, origin_.slot);
@@ -87,6 +89,7 @@ class SavedWaiting final : public PackedTensor {
 }  // namespace
 
 std::unique_ptr<PackedTensor> (*save_in_cell)(const Tensor& tensor) = nullptr;
+ChangeHooks change_hooks;
 
 void record_write(const Tensor& written) {
   if (!host.current_traceback) return;
@@ -132,6 +135,7 @@ void SavedTensor::save_cell(const Tensor& tensor) {
   }
   packed_ = save_in_cell(tensor);
   if (!packed_) return;
+  if (!reattach_) change_hooks.watch(*packed_, tensor);
   waits_ = true;
   if (origin.node) packed_ = std::make_unique<PackedWithHistory>(std::move(packed_), std::move(origin), flags_, true);
   tensor_ = Tensor();

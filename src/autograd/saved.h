@@ -1,4 +1,4 @@
-// Values that a node keeps for its derivative, and the checks made when they are used.
+// Defines the values that a node saves for its derivative, and the checks that are made when they are used.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,4 @@
-// Whether several threads may change the history of one tensor at the same time.
+// States whether several threads may change the history of one tensor at the same time.
 #pragma once
 
 #include <atomic>

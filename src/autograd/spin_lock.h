@@ -1,5 +1,5 @@
-// A lock held for a few instructions: never while an op or Python code runs, nor while something with a destructor of
-// its own dies.
+// Defines a lock that is held for a few instructions: never while an op or Python code runs, nor while something with a
+// destructor of its own dies.
 #pragma once
 
 #include <atomic>

@@ -1,4 +1,4 @@
-// Where a view lies in the memory of its base, so that what happened to the base can be applied to the view.
+// Computes where a view lies in the memory of its base, so that a change of the base can be applied to the view.
 #pragma once
 
 #include "core/checked.h"

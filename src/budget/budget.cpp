@@ -55,7 +55,7 @@ void look_whether_short() {
   memory_is_short.store(is_short, std::memory_order_relaxed);
 }
 
-thread_local constinit int recording_anyway = 0;
+thread_local constinit int recording_anyway __attribute__((tls_model("initial-exec"))) = 0;
 thread_local constinit bool making_room = false;
 
 /// What the allocator has given out.
@@ -130,8 +130,11 @@ void install() {
 
 }  // namespace
 
+std::atomic<bool> cuda_has_budget{false};
+
 void set_budget(Device device, size_t bytes) {
   install();
+  if (device.is_cuda()) cuda_has_budget.store(true);
   const auto set = has_backend(device.type) ? budget_bounds[static_cast<size_t>(device.type)].set : nullptr;
   FACULA_CHECK(set, ErrorKind::NotImplemented, "memory_budget: the allocator of ", device, " cannot keep one");
   const std::lock_guard guard(bounds().lock);

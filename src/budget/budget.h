@@ -1,13 +1,16 @@
-// A memory budget: a bound on the bytes of a device, which its allocator keeps (core/budget_hooks.h). When a request
-// would pass it, bytes that only autograd holds go, and are made again when a backward pass wants them.
+// Declares the memory budget: a bound on the bytes of a device, which its allocator respects (core/budget_hooks.h). If
+// a request would exceed it, bytes that only autograd holds are evicted, and computed again when a backward pass needs
+// them.
 //
-//   cell.h    what stands for saved bytes          choose.h  which of them go
-//   record.h  how they were made                   repeat.h  how they are made again
-//   report.h  what a user reads                   together.h  steps that are made again at once
+//   cell.h    what stands for saved bytes          choose.h   which of them are evicted
+//   record.h  how they were computed               repeat.h   how they are computed again
+//   report.h  what a user reads                    together.h steps that are computed again at once
 //
-// Without a budget nothing here runs. Cells outlive the budget under which they were made, as long as the graph.
+// Without a budget nothing here runs. Cells outlive the budget under which they were made, as long as their graph
+// lives.
 #pragma once
 
+#include <atomic>
 #include <functional>
 
 #include "core/mode.h"
@@ -20,6 +23,9 @@ void set_budget(Device device, size_t bytes);
 size_t budget_of(Device device);
 /// Calls f(device) for each one that has a budget.
 void each_budget(const std::function<void(Device)>& f);
+
+/// Whether a CUDA device has ever had one.
+extern std::atomic<bool> cuda_has_budget;
 
 /// While one lives, this thread records also where no gradients are: what runs inside a function of the program's own
 /// whose results have a history.

@@ -6,11 +6,12 @@
 #include <algorithm>
 
 #include "autograd/saved.h"
-#include "budget/modelled.h"
+#include "budget/modeled.h"
 #include "budget/repeat.h"
 #include "budget/times.h"
 #include "core/kernel.h"
 #include "core/storage_bytes.h"
+#include "core/tensor_changes.h"
 
 namespace facula::budget {
 namespace {
@@ -76,7 +77,7 @@ Cell* part(Storage* storage, Locked& locked) {
   if (!cell) return nullptr;
   locked.dead.cells.push_back(Ref<Cell>::adopt(cell));
   if (cell->fate && cell->fate->storage == storage)
-    *cell->fate = {nullptr, storage->current_version(), storage->last_writer()};
+    *cell->fate = {nullptr, storage->current_version(), storage->last_writer(), {}};
   return cell;
 }
 
@@ -86,39 +87,97 @@ void storage_ends(Storage* storage) {
   if (cell && cell->storage == storage) cell->storage = nullptr;
 }
 
+/// Whether an error will tell what becomes of the storage.
+bool is_wanted(const Fate& fate) {
+  for (const Cell* cell = cells().first; cell; cell = cell->after)
+    if (cell->overwritten && cell->fate.get() == &fate) return true;
+  return false;
+}
+
 void storage_leaves(Storage* storage) {
   Locked locked;
   Cell* cell = is_in_cell(storage) ? part(storage, locked) : nullptr;
   if (!cell || cell->storage != storage) return;
+  if (cell->fate && is_wanted(*cell->fate)) *cell->fate = {storage, 0, 0, Ref<Storage>::share(storage)};
   cell->ended = true;
   if (!cell->saved) cell->storage = nullptr;
 }
 
 SavedBytes& saved_on(const Cell& cell) { return cells().saved[number_of(cell.device)]; }
 
-/// What a node keeps in the place of a tensor.
+/// A saved value less.
+void leave(Cell& cell, Locked& locked) {
+  if (--cell.saved > 0) return;
+  unlink(cells().first, cell);
+  if (!cell.storage) {
+    if (!cell.overwritten) saved_on(cell).gone -= cell.bytes;
+    return;
+  }
+  saved_on(cell).here -= cell.bytes;
+  locked.dead.storages.push_back(Ref<Storage>::adopt(cell.storage));
+  if (cell.ended) cell.storage = nullptr;
+}
+
+}  // namespace
+
+/// What a node keeps in the place of a tensor: its cell, or the tensor itself once that has got other memory or has
+/// lost its history, as the node would have it without a budget.
 class SavedCell final : public PackedTensor {
  public:
   SavedCell(Ref<Cell> cell, const Tensor& tensor) : cell_(std::move(cell)), geometry_(tensor) {}
   SavedCell(const SavedCell&) = delete;
   ~SavedCell() override {
     Locked locked;
-    if (--cell_->saved > 0) return;
-    unlink(cells().first, *cell_);
-    if (!cell_->storage) {
-      if (!cell_->overwritten) saved_on(*cell_).gone -= cell_->bytes;
-      return;
-    }
-    saved_on(*cell_).here -= cell_->bytes;
-    locked.dead.storages.push_back(Ref<Storage>::adopt(cell_->storage));
-    if (cell_->ended) cell_->storage = nullptr;
+    if (impl_) unlink(cells().first_saved, *this);
+    if (cell_) leave(*cell_, locked);
   }
-  Tensor unpack() override { return geometry_.on(bytes_of(cell_)); }
+  Tensor unpack() override {
+    Ref<Cell> cell;
+    {
+      const Locked locked;
+      if (itself_.defined()) return itself_;
+      cell = cell_;
+    }
+    return geometry_.on(bytes_of(cell));
+  }
+  void watch(TensorImpl* impl) {
+    std::atomic_ref(impl->flags).fetch_or(kSavedInCell, std::memory_order_relaxed);
+    const Locked locked;
+    impl_ = impl;
+    link(cells().first_saved, *this);
+  }
+  /// Whether it stands for the tensor: the one at this address, with this memory. With the lock held.
+  bool stands_for(const TensorImpl* impl) const {
+    const Storage* written = cell_->fate ? cell_->fate->storage : nullptr;
+    return impl_ == impl && (impl->storage == cell_->storage || impl->storage == written);
+  }
+  /// With the lock held.
+  void become(const Tensor& tensor, Locked& locked) {
+    itself_ = tensor;
+    unlink(cells().first_saved, *this);
+    impl_ = nullptr;
+    leave(*cell_, locked);
+    locked.dead.cells.push_back(std::move(cell_));
+  }
+
+  SavedCell *before = nullptr, *after = nullptr;  // of those that stand for a tensor that may change
 
  private:
   Ref<Cell> cell_;
   Geometry geometry_;
+  const TensorImpl* impl_ = nullptr;  // of that tensor, which may be no more
+  Tensor itself_;
 };
+
+namespace {
+
+void tensor_changes(const Tensor& tensor) {
+  Locked locked;
+  for (SavedCell* next = cells().first_saved; next;) {
+    SavedCell* saved = std::exchange(next, next->after);
+    if (saved->stands_for(tensor.impl())) saved->become(tensor, locked);
+  }
+}
 
 std::unique_ptr<PackedTensor> save(const Tensor& tensor) {
   Ref<Cell> cell;
@@ -191,6 +250,7 @@ Cell* cell_of(const Storage* storage) {
 
 void put(Cell& cell, Storage* storage) {
   cell.storage = storage;
+  if (cell.fate) *cell.fate = {storage, 0, 0, {}};
   retain(&cell);
   storage->context = &cell;
   __atomic_store_n(&storage->release_data, &release_in_cell, __ATOMIC_RELAXED);
@@ -203,7 +263,7 @@ void put(Cell& cell, Storage* storage) {
 void overwrite(Cell& before, Cell& after, Locked& locked) {
   Storage* storage = std::exchange(before.storage, nullptr);
   before.overwritten = true;
-  if (!before.fate) before.fate = std::make_shared<Fate>(Fate{storage});
+  if (!before.fate) before.fate = std::make_shared<Fate>(Fate{storage, 0, 0, {}});
   after.fate = before.fate;
   after.storage = storage;
   retain(&after);
@@ -234,7 +294,7 @@ bool can_be_in_cell(const Storage* s) {
 }
 
 void enlist(Step& step) {
-  step.modelled_ns = modelled_ns(step);
+  step.modeled_ns = modeled_ns(step);
   link(cells().first_step, step);
   for (const Input& input : step.inputs) {
     if (!input.cell) continue;
@@ -247,6 +307,8 @@ void install_cells() {
   budget_hooks.storage_ends = storage_ends;
   budget_hooks.storage_leaves = storage_leaves;
   save_in_cell = save;
+  change_hooks = {[](PackedTensor& saved, const Tensor& t) { static_cast<SavedCell&>(saved).watch(t.impl()); },
+                  tensor_changes};
 }
 
 namespace {
@@ -266,7 +328,7 @@ uint64_t clock_ns() { return read_clock(CLOCK_MONOTONIC); }
 uint64_t thread_ns() { return read_clock(CLOCK_THREAD_CPUTIME_ID); }
 
 uint64_t time_of(Step& step) {
-  if (are_modelled()) return step.modelled_ns * step.percent / 100;
+  if (are_modeled()) return step.modeled_ns * step.percent / 100;
   const uint64_t shorter = step.times && step.percent < 100 ? step.times->shorter_ns() : 0;
   if (shorter) step.ns = shorter;
   else if (const uint64_t seen = step.times ? step.times->ns() : 0) step.ns = seen * step.percent / 100;

@@ -1,17 +1,19 @@
-// Cells: bytes that autograd saved, with what made them, so that a memory budget can let go of them.
+// Defines cells: bytes that autograd saved, together with the steps that computed them, so that a memory budget can
+// evict them.
 //
-//   - A *cell* stands for the bytes of a storage between two writes. It knows the *step* that led to them: the call
-//     that made the storage, or one that wrote to it in place. Steps know cells, or tensors, that they read; nodes know
-//     cells (SavedCell). What is known is older: there are no circles, and all of it is freed with the graph.
+//   - A *cell* stands for the bytes of a storage between two writes. It knows the *step* that computed them: the call
+//     that made the storage, or one that wrote to it in place. Steps know the cells or tensors that they read, and
+//     nodes know cells (SavedCell). What a cell or step knows is older than itself, so there are no circles, and all of
+//     it is freed with the graph.
 //   - The bytes are *here*, in the cell's storage, or *gone*; a copy may lie elsewhere (moved.h). The storage owns the
-//     cell. The cell owns the storage while saved values want the bytes; then a count of one says that nobody else has
-//     it, and it may go.
-//   - No tensor of the program is ever without bytes: what goes has no tensors.
-//   - A write in place that is a step gives the storage another cell, and the one before is *overwritten*: its bytes
-//     are made again for steps that read them, and who saved them is notified, as without a budget, that they were
-//     written to.
-//   - A write that no step stands for ends a cell: the version of its storage is not the one that the cell knows. Steps
-//     that read it before stay true.
+//     cell. The cell owns the storage while saved values need the bytes. A reference count of one then means that
+//     nobody else has the storage, and it may be evicted.
+//   - No tensor of the program is ever without bytes: a storage that is evicted has no tensors.
+//   - A write in place that is a step gives the storage another cell, and the cell before it is *overwritten*. Its
+//     bytes are computed again for steps that read them. Whoever saved them is notified of the write, as without a
+//     budget.
+//   - A write that is no step ends a cell: the version of its storage is not the one that the cell knows. Steps that
+//     read it before stay true.
 //
 // One lock guards what cells and steps know of each other. It is held for loads and stores only: no op runs, and
 // nothing is released, under it (Locked).
@@ -34,6 +36,7 @@ namespace facula::budget {
 struct Cell;
 struct Step;
 class Moved;
+class SavedCell;
 class Times;
 void retain(Cell* cell);
 void release(Cell* cell);
@@ -78,7 +81,7 @@ struct Step {
   std::vector<Cell*> made;         // by number of the result; null: it has none, or it died
   uint64_t ns = 0;                 // that a run takes (time_of)
   Times* times = nullptr;          // what calls like it were seen to take; null: nobody looked
-  uint64_t modelled_ns = 0;        // what is expected of its sizes (modelled.h)
+  uint64_t modeled_ns = 0;         // what is expected of its sizes (modeled.h)
   uint32_t percent = 100;          // of the time of a call that a run takes (together.h), where none was measured
   uint32_t place = 0;              // where the program was (budget/places.h)
   bool writes = false;             // to its first input, in place
@@ -92,6 +95,7 @@ struct Fate {
   const Storage* storage = nullptr;  // null: it died, or is no cell's any more
   uint32_t version = 0;
   uint16_t writer = 0;
+  Ref<Storage> held;  // where it is no cell's any more, and may be written to still
 };
 
 struct Cell {
@@ -137,6 +141,7 @@ struct SavedBytes {
 struct Cells {
   std::mutex lock;
   Cell* first = nullptr;                           // those with saved values
+  SavedCell* first_saved = nullptr;                // those that stand for a tensor that may change
   Step* first_step = nullptr;                      // all that are alive
   std::array<SavedBytes, kMostDevices + 1> saved;  // by number_of() the device
   uint64_t walks = 0;

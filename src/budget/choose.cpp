@@ -4,7 +4,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "budget/modelled.h"
+#include "budget/modeled.h"
 #include "budget/moved.h"
 #include "budget/report.h"
 #include "core/budget_bound.h"

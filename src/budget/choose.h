@@ -1,11 +1,12 @@
-// Which bytes go: the cheapest to make again for their size and the time since they were used.
+// Chooses which bytes are evicted: those that are cheapest to compute again for their size and the time since they were
+// used.
 //
 //   cost of a cell = (time of its steps + time of the steps that are missing around it) / (bytes x time since last use)
 //
-// Where it costs less to write the bytes to a file and to read them, that is the time that counts (moved.h).
+// If writing the bytes to a file and reading them takes less time than the steps, that time counts instead (moved.h).
 //
-// Missing around it are the steps that would have to run before it can be made, since what they make is not here
-// either, and those of cells that are gone and need it. Both are walked exactly (h_DTR of the paper "Dynamic Tensor
+// The missing steps are those that would have to run before the cell can be computed, since their results are not here
+// either, and those of evicted cells that need it. Both are walked exactly (h_DTR of the paper "Dynamic Tensor
 // Rematerialization" with its exact neighborhood).
 #pragma once
 

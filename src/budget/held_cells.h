@@ -1,4 +1,4 @@
-// What is known of the bytes in cells, for the text of an error.
+// Collects what is known of the bytes in cells, for the text of an error.
 #pragma once
 
 #include "budget/why_full.h"

@@ -1,12 +1,13 @@
-// Bytes that take longer to make again than to bring back lie in a file meanwhile. It has no name, so that nothing is
-// left of it however the process ends. It is read and written past the system's page cache where the file system can do
-// that (direct I/O): cached pages would be the very memory that is wanted.
+// Moves bytes to a file if they take longer to compute again than to read back. The file has no name, so nothing is
+// left of it however the process ends. It is read and written past the system's page cache where the file system
+// supports this (direct I/O), because cached pages would be the very memory that is needed.
 //
-// One thread writes, in the order of the calls; who wants bytes back reads them itself. A place is the smallest gap
-// between those that are in use, else the file's end. Nothing here runs ops, asks an allocator or takes the
-// interpreter's lock, so that all of it may be called from inside of an allocation.
+// One thread writes, in the order of the calls; whoever needs bytes back reads them itself. A place in the file is the
+// smallest gap between those that are in use, or else the end of the file. Nothing here runs ops, calls an allocator or
+// takes the interpreter's lock, so all of it may be called from inside of an allocation.
 //
-// A forked child keeps the folder and has a file of its own: what its parent has moved is not there, and says so.
+// A forked child uses the same folder but has a file of its own. The bytes that its parent has moved are not there,
+// which is reported.
 #pragma once
 
 #include <atomic>

@@ -1,12 +1,13 @@
-// Bytes of cells that lie elsewhere, too: those of the CPU in a file (move.h), those of CUDA devices in the host's
-// memory (core/move_hooks.h). What a cell stands for never changes, so what was written once is true as long as the
-// cell lives: its bytes can go again without being written again.
+// Tracks copies of the bytes of cells in other places: those of the CPU in a file (move.h), those of CUDA devices in
+// the host's memory (core/move_hooks.h). The bytes of a cell never change, so a copy stays true as long as the cell
+// lives, and the bytes can be evicted again without another write.
 //
-//   - A move begins with the lock and is waited for without it. Meanwhile the storage is held, so that nobody lets go
-//     of it. Who got hold of the bytes meanwhile could have changed them: then the move was in vain, and they stay.
-//   - Any thread may finish what others have begun. Where bytes could not be written they stay in the cell.
-//   - The CPU writes what has to go. Copies from a CUDA device begin before, beside the work of a forward pass that was
-//     short of memory once: bytes that are out can go at once. They come back two saved values ahead of the pass.
+//   - A move begins with the lock and is waited for without it. Meanwhile the storage is held, so that nobody releases
+//     it. Whoever gets hold of the bytes in this time could change them; the move was then in vain, and the bytes stay.
+//   - Any thread may finish moves that others have begun. If bytes could not be written, they stay in the cell.
+//   - On the CPU, bytes are written when they have to be evicted. Copies from a CUDA device begin earlier, beside the
+//     work of a forward pass, once memory was short. Bytes that were copied can be evicted at once. They come back two
+//     saved values ahead of the pass.
 #pragma once
 
 #include <memory>

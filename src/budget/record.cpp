@@ -5,7 +5,7 @@
 #include <unordered_map>
 
 #include "budget/budget.h"
-#include "budget/modelled.h"
+#include "budget/modeled.h"
 #include "budget/moved.h"
 #include "budget/report.h"
 #include "budget/times.h"
@@ -27,6 +27,7 @@ struct Row {
   const BoxedOp* op = nullptr;
   bool known = false;                          // whether there is such a row
   bool writes_others = false;                  // arguments that are not results
+  bool finds_out = false;                      // what makes running it again cheaper
   mutable std::atomic<bool> is_timed = false;  // once it has made memory of a cell
 };
 
@@ -37,6 +38,7 @@ const Row& row_of(uint16_t id, OpForm form) {
   auto* row = new Row;  // one per op; of two threads that look at once, one keeps a copy
   row->op = find_boxed(id, form);
   row->known = row->op != nullptr;
+  row->finds_out = finds_out(id);
   for (size_t i = form == OpForm::InPlace; row->op && i < row->op->arguments.size(); ++i)
     row->writes_others = row->writes_others || row->op->arguments[i].written;
   known.store(row, std::memory_order_release);
@@ -63,7 +65,14 @@ struct Running {
   std::optional<NotedFindings> finding;
   std::vector<std::pair<uint32_t, Tensor>> before;  // what arguments that are written held
 };
-thread_local Running running;
+thread_local constinit Running* own_running __attribute__((tls_model("initial-exec"))) = nullptr;
+
+/// Made at the first call of the thread, so that others reach it without asking whether it is there.
+[[gnu::noinline]] Running& make_running() {
+  static thread_local Running running;
+  return *(own_running = &running);
+}
+inline Running& running() { return __builtin_expect(own_running != nullptr, 1) ? *own_running : make_running(); }
 
 /// A copy with the same strides; undefined where the tensor is not dense.
 Tensor copy_of(const Tensor& tensor) {
@@ -366,7 +375,7 @@ void begin(const OpCall& call, Running& now) {
   now.repeatable = true;
   now.recorded = true;
   if (now.row->op->draws) now.noting.emplace(now.drawn);
-  now.finding.emplace(now.found);
+  if (now.row->finds_out) now.finding.emplace(now.found);
   if (now.row->writes_others) keep_written(call, now);
   if (!now.row->is_timed.load(std::memory_order_relaxed) || largest_of(call) < smallest.load()) return;
   now.times = &times_of(call);
@@ -374,7 +383,7 @@ void begin(const OpCall& call, Running& now) {
 }
 
 void op_begins(const OpCall& call) {
-  Running& now = running;
+  Running& now = running();
   if (now.depth++ > 0) return;
   now.call = &call;
   try {
@@ -385,7 +394,7 @@ void op_begins(const OpCall& call) {
 }
 
 void op_ends(const OpCall& call, bool failed) {
-  Running& now = running;
+  Running& now = running();
   if (--now.depth > 0) return;
   if (now.watch && !failed) now.watch->end(now.times);
   now.watch.reset();
@@ -397,7 +406,8 @@ void op_ends(const OpCall& call, bool failed) {
     try {
       if (call.form == OpForm::Function) record_results(call, now);
       else record_write(call, now);
-      if (const Device device = device_of(call); device.is_cuda()) move_ahead(device);
+      if (cuda_has_budget.load(std::memory_order_relaxed))
+        if (const Device device = device_of(call); device.is_cuda()) move_ahead(device);
     } catch (const std::exception&) {  // as above
     }
   }
@@ -425,7 +435,7 @@ Ref<Step> copy_step(const char* key, const Tensor& to, const Tensor& from, std::
 }
 
 void elements_copied(const Tensor& to, const Tensor& from) {
-  if (!records() || running.depth > 0 || ((to.flags() | from.flags()) & kNotRecorded)) return;
+  if (!records() || running().depth > 0 || ((to.flags() | from.flags()) & kNotRecorded)) return;
   try {
     const Unwatched unseen;
     Ref<Cell> cell;
@@ -441,7 +451,7 @@ void elements_copied(const Tensor& to, const Tensor& from) {
 }
 
 void layout_materialized(const Tensor& before, const Tensor& after) {
-  if (running.depth > 0 || !can_be_in_cell(after.storage()) || after.storage()->nbytes < smallest.load()) return;
+  if (running().depth > 0 || !can_be_in_cell(after.storage()) || after.storage()->nbytes < smallest.load()) return;
   try {
     const Unwatched unseen;
     const Ref<Step> step = copy_step("clone.default", after, before, {Value(MemoryFormat::Contiguous)}, false);
@@ -467,7 +477,7 @@ void note_gradient(const Tensor& gradient) { report_of(gradient.device()).note_g
 
 }  // namespace
 
-const OpCall* present_call() { return running.call; }
+const OpCall* present_call() { return running().call; }
 
 size_t set_smallest(size_t bytes) { return smallest.exchange(bytes); }
 

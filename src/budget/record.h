@@ -1,9 +1,9 @@
-// Records, while a budget is on, the calls that make and write to memory of cells.
+// Records, under a budget, the calls that compute and write memory of cells.
 //
-// What is recorded is what autograd could want again: calls of this thread while gradients are recorded, as they reach
-// kernels (below autocast, vmap and autograd). A call is a step where at least one fresh result has kSmallest bytes or
-// more; smaller results are held by the steps that read them. What a step cannot stand for gives memory without a cell,
-// which never goes: ops that the boxed table does not have, tensors of vmap, of forward mode and of other classes,
+// It records what autograd could need again: calls of this thread while gradients are recorded, as they reach kernels
+// (below autocast, vmap and autograd). A call is a step if at least one fresh result has 64 KiB or more
+// (set_smallest()); smaller results are held by the steps that read them. Other calls make memory without a cell, which
+// is never evicted: ops that the boxed table does not have, tensors of vmap, of forward mode and of other classes, and
 // calls that wrote much besides their results.
 #pragma once
 

@@ -5,7 +5,7 @@
 #include <unordered_map>
 
 #include "budget/budget.h"
-#include "budget/modelled.h"
+#include "budget/modeled.h"
 #include "budget/moved.h"
 #include "budget/report.h"
 #include "budget/times.h"

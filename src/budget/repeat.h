@@ -1,9 +1,10 @@
-// Makes bytes that are gone again: the steps that are missing run, in order, each once. What lies elsewhere is read.
+// Computes evicted bytes again: the missing steps run in order, each once. Bytes that lie elsewhere are read.
 //
-//   - What is needed is listed first, with what each step reads; bytes that are here are held meanwhile. What is made
-//     on the way is dropped after its last use, or stays where saved values want it, free to go again.
+//   - The needed steps are listed first, with what each of them reads; bytes that are here are held meanwhile.
+//     Intermediate results are dropped after their last use, or stay if saved values need them, and may then be evicted
+//     again.
 //   - One thread repeats at a time; others wait, without the interpreter's lock.
-//   - An op that fails (no memory, an interrupt) leaves all cells as they were, or further on: the pass can be run
+//   - If an op fails (no memory, an interrupt), all cells are as they were, or further on, so the pass can be run
 //     again.
 #pragma once
 

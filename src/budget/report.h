@@ -1,8 +1,9 @@
-// What a memory budget did, for the user: sums by op and line, the last events, memory over time.
-//   - One report per device; every note takes its lock for a few instructions, and no other lock.
-//   - Sums only grow: who wants those of a stretch subtracts what they were at its begin. What cannot be subtracted
-//     (the highest, the smallest budget that would do) is stored by watches, one for each stretch.
-//   - Notes may be made by any thread, from inside any kernel; nothing here runs an op or asks the interpreter.
+// Reports to the user what a memory budget did: sums by op and line, the last events, memory over time.
+//   - There is one report per device. Every note takes its lock for a few instructions, and no other lock.
+//   - Sums only grow. The sums of a stretch are the difference of those at its end and at its begin. Values that cannot
+//     be subtracted (the highest, the smallest budget that would be enough) are stored by watches, one for each
+//     stretch.
+//   - Any thread may make a note, from inside any kernel. Nothing here runs an op or calls the interpreter.
 #pragma once
 
 #include <atomic>

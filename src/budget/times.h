@@ -1,6 +1,6 @@
-// Measures what ops take. On the CPU the processor's time of the thread counts. What CUDA devices do is
-// measured by their own clock (core/device_clock.h), and read when somebody asks and the device has come past it: until
-// then the size of the results stands for it.
+// Measures how long ops take. On the CPU the processor time of the thread counts. CUDA devices are measured by their
+// own clock (core/device_clock.h), which is read when a time is needed and the device has passed it; until then the
+// size of the results stands for the time.
 #pragma once
 
 #include <atomic>

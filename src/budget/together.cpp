@@ -32,7 +32,8 @@ std::vector<Scalar> numbers_of(const Step& step) {
 
 }  // namespace
 
-bool begins_together(const Step& step) { return step.op->id == op_id::_channel_norm && !step.found.empty(); }
+bool finds_out(uint16_t op) { return op == op_id::_channel_norm; }
+bool begins_together(const Step& step) { return finds_out(step.op->id) && !step.found.empty(); }
 
 // A norm in training reads its operand twice, and again once; what follows costs no access to memory.
 void expect_shorter(Step& step, const Cell* before) {

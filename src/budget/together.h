@@ -1,5 +1,5 @@
-// Runs several steps at once, or a step from what its op has found out (core/findings.h), where that takes less time
-// than the ops one after the other. Results have the same bits.
+// Runs several steps at once, or a step from a finding of its op (core/findings.h), where that takes less time than the
+// ops one after the other. Results have the same bits.
 //
 //   - A batch norm knows the statistics of its batch, and only computes its result.
 //   - Element-wise steps that write to that result in place, such as an activation, write to each part of it while it
@@ -13,6 +13,8 @@
 
 namespace facula::budget {
 
+/// Whether calls of the op find out what makes running it again cheaper (core/findings.h).
+bool finds_out(uint16_t op);
 /// Whether the op of the step has found out what makes it cheaper.
 bool begins_together(const Step& step);
 /// States how much less time a run of the step will take than its call; of one that writes in place to `before`.

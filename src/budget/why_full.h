@@ -1,4 +1,5 @@
-// What an error says when nothing is left to let go: what is held, by kind, and which budget would have done.
+// Composes the text of the error when nothing more can be evicted: what is held, by kind, and which budget would have
+// been enough.
 #pragma once
 
 #include <string>

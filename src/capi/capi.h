@@ -1,4 +1,5 @@
-// What the files of the C interface share. The handles are the core's own objects, counted as they are.
+// Declares what the files of the C interface share. Handles are the core's own objects, with their own reference
+// counts.
 #pragma once
 
 #include <facula.h>

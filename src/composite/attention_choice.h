@@ -1,4 +1,4 @@
-// Which implementation computes scaled_dot_product_attention; attention_choice.cpp opens with the policy.
+// Chooses the implementation that computes scaled_dot_product_attention; attention_choice.cpp opens with the policy.
 #pragma once
 
 #include <array>

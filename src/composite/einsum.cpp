@@ -25,7 +25,7 @@ std::string label_text(int64_t label) {
 }
 
 /// A tensor whose dimensions carry labels, each at most once.
-struct Labelled {
+struct Labeled {
   Tensor tensor;
   Labels labels;
   bool has(int64_t label) const { return contains(labels, label); }
@@ -74,7 +74,7 @@ Labels term_labels(std::string_view term, int64_t ellipsis, std::string_view equ
 }
 
 /// Repeated labels become diagonals.
-Labelled with_diagonals(Tensor t, Labels labels) {
+Labeled with_diagonals(Tensor t, Labels labels) {
   for (size_t i = 0; i < labels.size();) {
     const auto again = std::find(labels.begin() + i + 1, labels.end(), labels[i]);
     if (again == labels.end()) {
@@ -91,10 +91,10 @@ Labelled with_diagonals(Tensor t, Labels labels) {
 }
 
 /// The sum over `drop`; in the dtype that sum chooses unless one is given.
-Labelled summed(const Labelled& x, const Labels& drop, std::optional<DType> dtype) {
+Labeled summed(const Labeled& x, const Labels& drop, std::optional<DType> dtype) {
   if (drop.empty()) return x;
   Dims dims;
-  Labelled rest{x.tensor, {}};
+  Labeled rest{x.tensor, {}};
   for (size_t i = 0; i < x.labels.size(); ++i) {
     if (contains(drop, x.labels[i])) dims.push_back(static_cast<int64_t>(i));
     else rest.labels.push_back(x.labels[i]);
@@ -104,7 +104,7 @@ Labelled summed(const Labelled& x, const Labels& drop, std::optional<DType> dtyp
 }
 
 /// Dimensions of size one that others broadcast are dropped.
-Labelled without_ones(Labelled x, const Numbers& sizes) {
+Labeled without_ones(Labeled x, const Numbers& sizes) {
   for (size_t i = x.labels.size(); i-- > 0;) {
     if (x.tensor.size(static_cast<int64_t>(i)) == 1 && sizes.at(x.labels[i]) != 1) {
       x.tensor = squeeze(x.tensor, static_cast<int64_t>(i));
@@ -123,7 +123,7 @@ struct Shortcuts {
     for (const Tensor& t : operands) taken = taken && !(t.flags() & (kPythonDispatch | kRequiresGrad));
   }
   /// The dimensions in the order of `labels`, all of which it has.
-  Tensor ordered(const Labelled& x, const Labels& labels) const {
+  Tensor ordered(const Labeled& x, const Labels& labels) const {
     if (taken && IntList(x.labels) == IntList(labels)) return x.tensor;
     Dims order;
     for (int64_t label : labels) order.push_back(static_cast<int64_t>(x.at(label)));
@@ -133,7 +133,7 @@ struct Shortcuts {
 };
 
 /// Contracts two operands over the labels that nothing after them needs.
-Labelled contract(Labelled a, Labelled b, const Labels& needed, const Numbers& sizes, const Shortcuts& shortcuts) {
+Labeled contract(Labeled a, Labeled b, const Labels& needed, const Numbers& sizes, const Shortcuts& shortcuts) {
   auto is_needed = [&](int64_t label) { return contains(needed, label); };
   Labels batch, left, right, inner, alone_a, alone_b;
   for (int64_t label : a.labels) {
@@ -165,7 +165,7 @@ Labelled contract(Labelled a, Labelled b, const Labels& needed, const Numbers& s
     return {mul(x, y), result};
   }
   const bool flat = shortcuts.taken && batch.empty();  // PyTorch multiplies a batch of one then
-  const auto matrices = [&](const Labelled& t, const Labels& labels, int64_t rows, int64_t columns) {
+  const auto matrices = [&](const Labeled& t, const Labels& labels, int64_t rows, int64_t columns) {
     const Tensor made = shortcuts.ordered(t, labels);
     return flat ? shortcuts.in_shape(made, {rows, columns}) : shortcuts.in_shape(made, {count(batch), rows, columns});
   };
@@ -228,7 +228,7 @@ Equation parse(std::string_view text, TensorList operands) {
 Tensor _einsum_uncast(std::string_view equation, TensorList operands) {
   FACULA_CHECK(!operands.empty(), ErrorKind::Runtime, "einsum: expected at least one operand, got none");
   Equation e = parse(equation, operands);
-  std::vector<Labelled> inputs;
+  std::vector<Labeled> inputs;
   Numbers sizes;
   for (size_t i = 0; i < operands.size(); ++i) {
     inputs.push_back(with_diagonals(operands[i], e.inputs[i]));
@@ -241,9 +241,9 @@ Tensor _einsum_uncast(std::string_view equation, TensorList operands) {
       known = size;
     }
   }
-  for (Labelled& x : inputs) x = without_ones(x, sizes);
+  for (Labeled& x : inputs) x = without_ones(x, sizes);
   const Shortcuts shortcuts(operands);
-  Labelled result = inputs[0];
+  Labeled result = inputs[0];
   for (size_t i = 1; i < inputs.size(); ++i) {
     Labels needed = e.output;
     for (size_t j = i + 1; j < inputs.size(); ++j) append(needed, inputs[j].labels);
@@ -253,7 +253,7 @@ Tensor _einsum_uncast(std::string_view equation, TensorList operands) {
   for (int64_t label : result.labels)
     if (!contains(e.output, label)) extra.push_back(label);
   const bool alone = operands.size() == 1;
-  const Labelled made = summed(result, extra, alone ? std::optional<DType>() : result.tensor.dtype());
+  const Labeled made = summed(result, extra, alone ? std::optional<DType>() : result.tensor.dtype());
   // the result is a view, not the operand itself
   return made.tensor.is_same(operands[0]) ? Shortcuts().ordered(made, e.output) : shortcuts.ordered(made, e.output);
 }

@@ -266,7 +266,7 @@ Tensor fmod(const Tensor& self, const Operand& other) {
 }
 
 Tensor nextafter(const Tensor& self, const Tensor& other) {
-  // The narrow floats are computed in float, whose neighbours are closer.
+  // The narrow floats are computed in float, whose neighbors are closer.
   ResultType type;
   type.add(self.dtype(), self.dim());
   type.add(other.dtype(), other.dim());

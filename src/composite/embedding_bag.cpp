@@ -1,4 +1,4 @@
-// embedding_bag: rows of a table summed, averaged or maximised bag by bag.
+// embedding_bag: rows of a table summed, averaged or maximized bag by bag.
 #include "autograd/batching.h"
 #include "autograd/function_support.h"
 #include "functions.h"

@@ -1,4 +1,4 @@
-// Solving, inverting and factorising, written with the factorisations.
+// Solving, inverting and factorizing, written with the factorizations.
 #include "autograd/formulas_linalg.h"
 #include "autograd/function_support.h"
 #include "composite/sparse_solve.h"

@@ -279,7 +279,7 @@ Tensor linalg_multi_dot_uncast(TensorList tensors) {
     FACULA_CHECK(f.dtype() == factors[0].dtype(), ErrorKind::Runtime, "linalg.multi_dot: tensors of one dtype, got ",
                  factors[0].dtype(), " and ", f.dtype());
     FACULA_CHECK(i == 0 || factors[i - 1].size(1) == f.size(0), ErrorKind::Runtime,
-                 "linalg.multi_dot: neighbours that can be multiplied, got shapes ", tensors[i ? i - 1 : 0].sizes(),
+                 "linalg.multi_dot: neighbors that can be multiplied, got shapes ", tensors[i ? i - 1 : 0].sizes(),
                  " and ", tensors[i].sizes());
     sizes.push_back(f.size(0));
   }

@@ -1,4 +1,4 @@
-// The public normalisations: argument checks, and the arrangement of the input as rows or channels.
+// The public normalizations: argument checks, and the arrangement of the input as rows or channels.
 #include "autograd/function_support.h"
 #include "core/checked.h"
 #include "core/error.h"
@@ -65,9 +65,9 @@ struct BatchNormArgs {
 std::tuple<Tensor, Tensor> row_statistics(const Tensor& self, int64_t rows, double eps) {
   const Dims last(1, 1);  // one dimension, the second
   Tensor x = reshape(self, {rows, rows ? self.numel() / rows : 0});
-  Tensor centre = mean(x, std::optional<IntList>(last), true, std::optional<DType>());
-  Tensor variance = mean(_square(x - centre), std::optional<IntList>(last), true, std::optional<DType>());
-  return {centre, rsqrt(variance + eps)};
+  Tensor center = mean(x, std::optional<IntList>(last), true, std::optional<DType>());
+  Tensor variance = mean(_square(x - center), std::optional<IntList>(last), true, std::optional<DType>());
+  return {center, rsqrt(variance + eps)};
 }
 
 void check_batch_norm(const char* op, const BatchNormArgs& a, bool use_input) {

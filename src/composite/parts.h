@@ -1,4 +1,4 @@
-// How many views an op may return.
+// Limits the number of views that an op may return.
 #pragma once
 
 #include <cstdint>

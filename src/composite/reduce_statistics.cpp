@@ -64,7 +64,7 @@ Tensor ranks_of(const Tensor& sorted, const Tensor& q, bool ignore_nan) {
   return where(any(isnan(sorted), -1, true), Scalar(highest), q * highest);
 }
 
-// The elements at the ranks of each line, mixed from the two neighbours of ranks that are not whole.
+// The elements at the ranks of each line, mixed from the two neighbors of ranks that are not whole.
 Tensor at_ranks(const Tensor& sorted, const Tensor& ranks, Interpolation mix) {
   auto take = [&](const Tensor& whole) { return gather(sorted, -1, to_dtype(whole, DType::Int64), false); };
   Tensor below = floor(ranks);

@@ -43,7 +43,7 @@ Tensor diff(const Tensor& self, int64_t n, int64_t dim, const Tensor& prepend, c
 
 namespace {
 
-// Areas of the trapezoids between neighbours along dim.
+// Areas of the trapezoids between neighbors along dim.
 Tensor trapezoids(const Tensor& y, const Tensor& x, const Scalar& dx, int64_t dim, const char* op) {
   int64_t d = wrap_dim(dim, y.dim(), op), left = y.dim() ? std::max<int64_t>(y.size(d) - 1, 0) : 0;
   FACULA_CHECK(!is_bits(y.dtype()) || y.dtype() != DType::Bool, ErrorKind::NotImplemented, op,

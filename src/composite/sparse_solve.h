@@ -1,4 +1,4 @@
-// The solution of A @ X = B where A is triangular, of layout CSR or BSR, and B strided.
+// Solves A @ X = B where A is triangular, of layout CSR or BSR, and B strided.
 #pragma once
 
 #include "core/tensor.h"

@@ -1,4 +1,5 @@
-// Where the bytes of storages come from. Small blocks of the CPU do not come here (core/storage.h).
+// Declares the allocators of devices, from which the bytes of storages come. Small blocks of the CPU come from
+// core/small_block.h.
 #pragma once
 
 #include <cstddef>

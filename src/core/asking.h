@@ -1,4 +1,5 @@
-// How loops ask whether the user wants to stop (core/parallel.h): for who holds a lock meanwhile, and for tests.
+// Controls how loops check whether the user wants to stop (core/parallel.h), for code that holds a lock meanwhile and
+// for tests.
 #pragma once
 
 #include <chrono>

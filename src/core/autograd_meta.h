@@ -1,4 +1,4 @@
-// The one opaque pointer that autograd hangs on a tensor.
+// Declares the base class of what autograd attaches to a tensor. To the core it is one opaque pointer.
 #pragma once
 
 namespace facula {

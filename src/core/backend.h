@@ -1,5 +1,5 @@
-// What a device provides besides its kernels, one row per device type; a backend fills its row when it is registered.
-// docs/internals/devices.md, "One more device", lists what the rest of the library expects of one.
+// Declares what a device provides besides its kernels, one row per device type. A backend fills its row when it is
+// registered. docs/internals/devices.md, "One more device", lists what the rest of the library expects of one.
 #pragma once
 
 #include <array>

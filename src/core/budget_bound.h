@@ -1,4 +1,4 @@
-// What a memory budget needs of the allocator of a device: installed by those that can keep one.
+// Declares what a memory budget needs from the allocator of a device. Allocators that can respect a budget install it.
 #pragma once
 
 #include <array>

@@ -1,8 +1,10 @@
-// The calls by which lower layers query and notify a memory budget (src/budget). Without a budget nobody makes them.
-//   - A storage whose bytes a budget may let go of is a *cell's*: `release_data` is release_in_cell, `context` the
-//     cell. It is in other respects one with bytes of the allocator of its device, and never lacks them: a cell that
-//     lets go of bytes lets go of the storage, which nobody else holds.
-//   - What recipes of cells read as it is carries kReadAgain, one of Asks: whoever changes it says so before.
+// Declares the calls by which lower layers query and notify a memory budget (src/budget). Without a budget nobody makes
+// them.
+//   - A storage whose bytes a budget may evict is a *cell's*: `release_data` is release_in_cell, and `context` is the
+//     cell. Otherwise it is like any storage with bytes of its device's allocator, and it never lacks them: a cell that
+//     evicts bytes releases the storage, which nobody else holds.
+//   - Memory that cells need unchanged in order to be computed again carries kReadAgain, one of Asks. Whoever changes
+//     it says so before.
 #pragma once
 
 #include <string>

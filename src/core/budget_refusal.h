@@ -1,4 +1,4 @@
-// What is said where a memory budget refuses a request.
+// Composes the error text where a memory budget refuses a request.
 #pragma once
 
 #include <cstddef>

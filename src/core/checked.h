@@ -1,9 +1,10 @@
-// Arithmetic on counts, sizes, strides, offsets and byte numbers that a caller can choose.
+// Computes counts, sizes, strides, offsets and byte numbers that a caller can choose.
 //
-// A `Checked` is an int64 that remembers whether a step on the way to it overflowed. A formula is written as on paper
-// and read out once, with get(), where a number that does not fit in 64 bits becomes an Error with the op's name, what
-// was computed and what came. What is inside a tensor with elements was checked when the tensor was made: sizes times
-// strides of it fit. Tensors without elements may have any strides, which name no place: `wrapping_mul` is for those.
+// A `Checked` is an int64 that remembers whether a step of its computation overflowed. A formula is written as on paper
+// and read once, with get(). A number that does not fit in 64 bits then becomes an Error with the op's name, what was
+// computed and what was received. The sizes and strides of a tensor with elements were checked when the tensor was
+// made, so their products fit. Tensors without elements may have any strides, which refer to no memory; `wrapping_mul`
+// is for those.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// What the core asks of the classes of tensors that have no memory of their own (`__torch_dispatch__`), beside kernels.
-// The Python layer installs the functions; each gives false where nobody stands in for kernels.
+// Declares the calls to classes of tensors that have no memory of their own (`__torch_dispatch__`), beside kernels. The
+// Python layer installs the functions; each returns false where nothing stands in for kernels.
 #pragma once
 
 namespace facula {

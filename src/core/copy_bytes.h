@@ -1,6 +1,7 @@
-// memcpy for rows. The C library's may be `rep movsb` from some 2 KiB on, which takes up to nine times as long where
-// the destination lies less than 32 bytes after the source, but for multiples of a page: each store then seems to meet
-// the next load (measured: glibc 2.36 on an AMD Zen 3). So it is where a row is shifted by a few elements.
+// Copies rows of bytes. The C library's memcpy may be `rep movsb` from some 2 KiB on, which takes up to nine times as
+// long where the destination lies less than 32 bytes after the source, except for multiples of a page: each store then
+// seems to meet the next load (measured: glibc 2.36 on an AMD Zen 3). This happens where a row is shifted by a few
+// elements.
 #pragma once
 
 #include <cstdint>

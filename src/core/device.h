@@ -1,4 +1,4 @@
-// Devices are plain values: a type and an index. `meta` tensors have shapes and no data.
+// Defines devices as plain values: a type and an index. `meta` tensors have shapes and no data.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// How long a device works on what a thread queues, by its own clock: what a memory budget (src/budget) asks of the
-// device's backend. Nobody waits: a time is read when the device has come past it.
+// Measures how long a device works on what a thread queues, by the device's own clock. A memory budget (src/budget)
+// needs this from the device's backend. Nobody waits: a time is read when the device has passed it.
 #pragma once
 
 #include <cstdint>

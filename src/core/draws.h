@@ -1,5 +1,5 @@
-// What an op has drawn: states of generators before each draw, noted while it runs, and given back in the same order
-// when it runs again, so that the program's own streams do not move.
+// Notes what an op has drawn: the states of generators before each draw. They are used in the same order when the op
+// runs again, so that the program's own streams do not move.
 #pragma once
 
 #include <memory>

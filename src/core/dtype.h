@@ -1,4 +1,4 @@
-// Element types: the enum, their properties, PyTorch's promotion rule, and the type switch `visit_dtype`.
+// Defines element types: the enum, their properties, PyTorch's promotion rule, and the type switch `visit_dtype`.
 #pragma once
 
 #include <array>

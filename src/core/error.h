@@ -1,5 +1,5 @@
-// Errors of the core: one exception type; `kind` says which Python class it becomes.
-// A message begins with the public op name, says what was expected and ends with what was received.
+// Defines the errors of the core: one exception type, whose `kind` says which Python class it becomes. A message begins
+// with the public op name, says what was expected and ends with what was received.
 #pragma once
 
 #include <cstdint>

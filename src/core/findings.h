@@ -1,5 +1,5 @@
-// What an op has found out on the way that makes running it again cheaper, such as the statistics of a norm. It notes
-// them while a memory budget records it; src/budget/together.cpp gives them to what runs in its place.
+// Holds what an op has found out that makes it cheaper to run again, such as the statistics of a norm. The op notes it
+// while a memory budget records the op; src/budget/together.cpp passes it to what runs in its place.
 #pragma once
 
 #include <utility>

@@ -1,4 +1,4 @@
-// Where random numbers come from: a stream of the device whose memory it fills. The engine is the backend's.
+// Declares generators of random numbers: a stream of the device whose memory it fills. The engine is the backend's.
 #pragma once
 
 #include <cstddef>

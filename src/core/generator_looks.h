@@ -1,5 +1,5 @@
-// Who is given a generator's state may set it again later, to get the same numbers. A backend that draws by a library
-// with states of its own wants to know, and begins these anew.
+// Notifies a backend that a program has read a generator's state, and may set it again later to get the same numbers. A
+// backend that draws by a library with states of its own then begins these anew.
 #pragma once
 
 #include "core/generator.h"

@@ -1,4 +1,5 @@
-// Whose generators are: who makes one owns it with others, and whoever keeps a pointer to one takes a share.
+// Defines who owns generators. Whoever makes one owns it with others, and whoever stores a pointer to one takes a
+// share.
 #pragma once
 
 #include <memory>

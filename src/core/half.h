@@ -1,4 +1,5 @@
-// The narrow floating-point types: storage formats with conversions to and from float; arithmetic is done in float.
+// Defines the narrow floating-point types: storage formats with conversions to and from float; arithmetic is done in
+// float.
 #pragma once
 
 #include <bit>

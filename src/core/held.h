@@ -1,4 +1,4 @@
-// Between core/materialize.cpp, which exchanges the memory of private layouts, and core/write.cpp.
+// Connects core/materialize.cpp, which exchanges the memory of private layouts, with core/write.cpp.
 #pragma once
 
 #include "core/tensor.h"

@@ -1,5 +1,5 @@
-// What the core asks of the language it is called from. A host language installs functions here; a C++ program leaves
-// them null, and the core does without.
+// Declares the functions by which the core calls the language that it is called from. A host language installs them
+// here; a C++ program leaves them null, and the core does without.
 #pragma once
 
 #include <cstddef>

@@ -1,8 +1,8 @@
-// The only run-time choice left when an op runs: which device's kernel.
+// Selects the kernel of a device, which is the only choice left when an op runs.
 //
-// What a kernel is given is plain: tensors, numbers, small structs by value of the call. Every tensor lies on the
-// kernel's device (but those of copy_kernel), and so does what a pointer points at; a struct that carries memory lists
-// it in `template <class See> void memory(See see) const`. A kernel that gives a value back makes the host wait.
+// The arguments of a kernel are plain: tensors, numbers, and small structs by value. Every tensor lies on the kernel's
+// device (except for copy_kernel), and so does whatever a pointer points at. A struct that contains memory lists it in
+// `template <class See> void memory(See see) const`. A kernel that returns a value makes the host wait.
 #pragma once
 
 #include <algorithm>

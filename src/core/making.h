@@ -1,4 +1,5 @@
-// What tensor the thread makes a storage for: allocators of devices keep it, so that errors can name what holds memory.
+// Notes for which tensor the thread makes a storage. Allocators of devices store it, so that errors can name what holds
+// memory.
 #pragma once
 
 #include "core/device.h"

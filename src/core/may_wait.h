@@ -1,5 +1,5 @@
-// Marks of storages whose bytes may be let go and made again (core/recipe.h), beside those of core/tensor.h and
-// storage.h.
+// Defines marks of storages whose bytes may be released and computed again (core/recipe.h), beside those of
+// core/tensor.h and storage.h.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Counters that the two halves of the CPU allocator (core/small_block.cpp, cpu/allocator.cpp) share.
+// Declares the counters that the two halves of the CPU allocator (core/small_block.cpp, cpu/allocator.cpp) share.
 #pragma once
 
 #include <atomic>

@@ -1,5 +1,5 @@
-// What a thread's ops must look at besides their tensors. `watch` guards every op, next to the tensor flags: when it is
-// zero, nobody watches and no op looks further. The other modes are tested only where they matter.
+// Holds what a thread's ops must check besides their tensors. `watch` guards every op, next to the tensor flags: when
+// it is zero, nobody observes and no op checks further. The other modes are tested only where they matter.
 #pragma once
 
 #include <atomic>

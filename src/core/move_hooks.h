@@ -1,5 +1,6 @@
-// Bytes of a device that lie in the host's memory meanwhile: what a memory budget (src/budget) asks of the device's
-// backend. Copies run beside the program's work, on streams of their own. A move is used by one thread at a time.
+// Declares how bytes of a device move to the host's memory and back, which a memory budget (src/budget) requests from
+// the device's backend. Copies run beside the program's work, on streams of their own. A move is used by one thread at
+// a time.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// The name that somebody may have meant: for errors about names and words that are not known.
+// Finds the name that somebody may have meant, for errors about unknown names and words.
 #pragma once
 
 #include <string>

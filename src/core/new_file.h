@@ -1,4 +1,4 @@
-// A file that takes the place of an old one when it is whole: whoever maps or reads the old one keeps what it had.
+// Writes a file that replaces an old one when it is complete. Whoever maps or reads the old one still has its contents.
 #pragma once
 
 #include <cstddef>

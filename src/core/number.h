@@ -1,4 +1,4 @@
-// Numbers that are written as elements must have a value in the dtype.
+// Checks that a number that is written as an element has a value in the dtype.
 #pragma once
 
 #include <cmath>

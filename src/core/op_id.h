@@ -1,4 +1,4 @@
-// Every op has a number, by which storages remember who wrote to them last.
+// Describes ops by their numbers, by which storages remember who wrote to them last.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What the CPU allocator asks of the operating system: address ranges, pages, and how much memory there is.
+// Declares what the CPU allocator needs from the operating system: address ranges, pages, and how much memory there is.
 #pragma once
 
 #include <cstddef>

@@ -1,9 +1,9 @@
-// One pool of threads for everything (core/thread_pool.h). Small work stays on the calling thread; results never depend
+// Runs loops on one pool of threads (core/thread_pool.h). Small work stays on the calling thread. Results never depend
 // on the number of threads, because kernels split reductions by fixed blocks.
 //
-// Long loops can be stopped: a thread takes its piece in slices, and between slices that took long enough the calling
-// thread asks whether the user wants to stop (Ctrl-C). Then the error leaves every loop and the op. Loops that one
-// thread runs alone use sliced_for() to the same end.
+// Long loops can be interrupted. A thread runs its piece in slices, and between slices that took long enough the
+// calling thread checks whether the user wants to stop (Ctrl-C). The error then leaves every loop and the op. Loops
+// that one thread runs alone use sliced_for() for the same purpose.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Lines of the host language, as numbers: where a tensor was made, or a kernel queued. Python installs the functions
-// (a program in C++ has none, and numbers are 0).
+// Represents lines of the host language by numbers: where a tensor was made, or a kernel queued. Python installs the
+// functions (a program in C++ has none, and its numbers are 0).
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// The names under which users know what private ops do.
+// Maps private ops to the names under which users know them.
 #pragma once
 
 #include <string>

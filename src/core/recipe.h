@@ -1,18 +1,20 @@
-// Tensors whose bytes do not exist yet. The storage of such a tensor has a size, a device, a version and holders like
-// any other; instead of bytes it has a recipe, which can make them, and `data` is kNowhere, an address that no process
-// maps: a read of memory there without materialize_bytes() faults at once and never gives a wrong number.
-//   - Strides, sizes, offsets and flags of the tensors are true. They carry kDeferred, and the addresses in them are
-//     kNowhere plus an offset. The storage lists them (Waiting), so that all are put right in the moment in which it
-//     gets its bytes.
-//   - Who needs bytes calls materialize_bytes(), which runs the recipe: once, on one thread; others wait for it.
-//   - What a recipe will read must not change before. It asks for that by read_late(): whoever writes then runs it
-//     first (Storage::asks, run_readers()). Memory that others write uncounted is not read late (can_be_read_late()).
+// Defines deferred tensors, whose bytes do not exist yet. The storage of such a tensor has a size, a device, a version
+// and holders like any other. In place of bytes it has a recipe, which can compute them, and `data` is kNowhere, an
+// address that no process maps. A read of memory there without materialize_bytes() faults at once and never gives a
+// wrong number.
+//   - Strides, sizes, offsets and flags of the tensors are true. They carry kDeferred, and their addresses are kNowhere
+//     plus an offset. The storage lists its tensors (Waiting), so that all of them are updated at the moment in which
+//     it gets its bytes.
+//   - Code that needs bytes calls materialize_bytes(), which runs the recipe once, on one thread; others wait for it.
+//   - Memory that a recipe will read must not change before. The recipe requests this by read_late(), and whoever
+//     writes then runs it first (Storage::asks, run_readers()). Memory that others can write uncounted is not read late
+//     (can_be_read_late()).
 //   - A recipe lives as long as a storage that waits for it. Storages notify it when they die without bytes.
-//   - Bytes may go back to being a recipe (let_go()) while only saved values of nodes hold the storage: SavedHold
-//     counts those, and gives the tensor out under the lock under which this is decided, so nobody ever meets a tensor
-//     whose bytes vanish. Such a storage is *reclaimable*: its recipe stays, its tensors stay listed and carry
-//     kMayWait, and it asks before it is written (kMadeAgain). Who writes to it, exposes or changes it, or writes to
-//     what its recipe reads, makes it a plain one.
+//   - Bytes may be released again (let_go()) while only saved values of nodes hold the storage. SavedHold counts those,
+//     and hands out the tensor under the lock under which this is decided, so nobody ever meets a tensor whose bytes
+//     vanish. Such a storage is *reclaimable*: its recipe stays, its tensors stay listed and carry kMayWait, and it
+//     asks before it is written (kMadeAgain). A write to it, exposing or changing it, or a write to what its recipe
+//     reads makes it an ordinary storage.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,4 @@
-// Intrusive reference counting. A count of one is tested with a plain load, so the sole owner pays no locked
+// Implements intrusive reference counting. A count of one is tested with a plain load, so the sole owner pays no locked
 // instruction.
 #pragma once
 

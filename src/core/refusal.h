@@ -1,8 +1,8 @@
-// Tells whether an op that ends by an exception has written anything.
+// Determines whether an op that ends by an exception has written anything.
 //
 // Ops check their arguments before kernels write. So an Error that was thrown outside of kernels is a refusal, and one
-// that leaves a kernel may have come halfway; a kernel that refuses before it writes says so (throw_refusal()). What
-// was thrown otherwise (by Python, without memory) is taken as written. Nothing of this costs a call that succeeds.
+// that leaves a kernel may have come halfway. A kernel that refuses before it writes says so (throw_refusal()). Other
+// exceptions (from Python, or for lack of memory) are taken as written. A call that succeeds pays nothing for this.
 #pragma once
 
 #include "core/error.h"

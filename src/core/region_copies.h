@@ -1,4 +1,4 @@
-// Copies into memory that exists, which a compiled function may make itself.
+// Lets a compiled function make copies into existing memory itself.
 #pragma once
 
 #include "core/mode.h"

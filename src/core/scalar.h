@@ -1,5 +1,5 @@
-// A Python number on its way into an op: bool, integer, float or complex, remembered as such because each promotes
-// differently.
+// Represents a Python number on its way into an op: bool, integer, float or complex, remembered as such because each
+// promotes differently.
 #pragma once
 
 #include <complex>

@@ -1,4 +1,4 @@
-// Views that one function made several of, such as those of unbind().
+// Marks views that one function returned together, such as those of unbind().
 #pragma once
 
 #include "core/tensor.h"

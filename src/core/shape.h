@@ -1,4 +1,4 @@
-// Shapes and strides: a small inline vector, a non-owning list, and pure functions over them.
+// Defines shapes and strides: a small inline vector, a non-owning list, and pure functions over them.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 
 namespace facula {
 
-/// A view of consecutive values; as std::span, with brace initialisation. A braced list lives as long as the expression
+/// A view of consecutive values; as std::span, with brace initialization. A braced list lives as long as the expression
 /// it is written in: right for an argument, wrong for a variable.
 template <class T>
 class List {

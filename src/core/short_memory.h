@@ -1,6 +1,6 @@
-// What compiled functions and a memory budget know of each other.
-//   - Recipes hold what they read, while what ops have made can go, and what that was made of, too. So once memory has
-//     been short, compiled functions run op by op under bounds like that one.
+// Declares what compiled functions and a memory budget know of each other.
+//   - Recipes hold what they read, while a budget can evict the results of ops and of the ops before them. So once
+//     memory has been short, compiled functions run op by op under bounds like that one.
 #pragma once
 
 #include <atomic>

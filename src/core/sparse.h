@@ -1,7 +1,7 @@
-// Sparse tensors: a TensorImpl without elements (kSparse), whose storage of 0 bytes owns the tensors that describe it.
-// sizes() are the sizes of the dense tensor that it stands for and numel() their product; strides are 0, and no layout
-// flag is set, so that nobody takes it for memory. Whatever shows memory to the program throws (materialize()); ops go
-// through their slow path into the table of src/sparse.
+// Defines sparse tensors: a TensorImpl without elements (kSparse), whose storage of 0 bytes owns the tensors that
+// describe it. sizes() are the sizes of the dense tensor that it stands for, and numel() is their product. Strides are
+// 0, and no layout flag is set, so that nothing takes it for memory. Functions that show memory to the program throw
+// (materialize()); ops go through their slow path into the table of src/sparse.
 #pragma once
 
 #include "core/tensor.h"

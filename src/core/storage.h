@@ -1,4 +1,4 @@
-// Storage: bytes, who gives them back, and the version counter that all views of them share.
+// Defines storages: bytes, the function that frees them, and the version counter that all views of them share.
 #pragma once
 
 #include <cstddef>
@@ -81,7 +81,7 @@ inline void init_storage(Storage* s, size_t nbytes, Device device) {
   s->identity.store(0, std::memory_order_relaxed);
 }
 
-/// Fresh uninitialised bytes; header and data share one block when small.
+/// Fresh uninitialized bytes; header and data share one block when small.
 inline Storage* make_storage(size_t nbytes, Device device) {
   bool large = nbytes + kStorageHeader > kSmallBlock || device.type != DeviceType::CPU;
   if (__builtin_expect(large || (watching() & kWatchMemory), 0)) {

@@ -1,4 +1,4 @@
-// Between storages and who gives deferred ones their bytes.
+// Connects storages with the code that gives deferred ones their bytes.
 #pragma once
 
 #include "core/tensor.h"

@@ -1,5 +1,5 @@
-// Storages that own an object of the host language: one with attributes, weak references or a class of its own, which
-// must outlive the program's last reference to it as long as tensors hold the bytes.
+// Handles storages that own an object of the host language: one with attributes, weak references or a class of its own,
+// which must outlive the program's last reference to it as long as tensors hold the bytes.
 #pragma once
 
 #include <atomic>

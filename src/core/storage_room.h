@@ -1,4 +1,4 @@
-// Storages that shrink, and grow again, where they are.
+// Shrinks storages, and grows them again, without moving them.
 #pragma once
 
 #include "core/storage.h"

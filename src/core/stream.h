@@ -1,4 +1,4 @@
-// A queue of work on a device: a plain value. The CPU has none, its stream is always 0.
+// Defines a queue of work on a device as a plain value. The CPU has none, its stream is always 0.
 #pragma once
 
 #include "core/device.h"

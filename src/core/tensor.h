@@ -184,7 +184,7 @@ class ViewBuilder {
   Tensor view_;
 };
 
-/// A tensor with uninitialised elements. Strides given must be dense.
+/// A tensor with uninitialized elements. Strides given must be dense.
 Tensor empty(IntList sizes, DType dtype, Device device = kCPU);
 Tensor empty_strided(IntList sizes, IntList strides, DType dtype, Device device = kCPU);
 /// Same shape and, of a dense tensor, the same strides.

@@ -1,11 +1,11 @@
-// The threads that help a calling thread with the pieces of a loop (core/parallel.h is what kernels use).
+// Declares the threads that help a calling thread with the pieces of a loop (core/parallel.h is what kernels use).
 //
 //   caller:  opens a job -> takes pieces ------------> none left -> waits for those that others have -> closes it
 //   worker:  waits -------> takes pieces of open jobs -> none left -> waits
 //
-// Nobody waits for a worker that has not begun: on a machine where other programs run, a worker may come late or not at
-// all, and then the caller does its pieces as well. A worker that waits first spins, then lets other programs run, then
-// sleeps.
+// Nobody waits for a worker that has not begun. On a machine where other programs run, a worker may come late or not at
+// all, and the caller then does its pieces as well. A worker that waits first spins, then yields to other programs,
+// then sleeps.
 #pragma once
 
 namespace facula::thread_pool {

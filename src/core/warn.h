@@ -1,4 +1,4 @@
-// Warnings that a process gives once.
+// Issues warnings that a process gives once.
 #pragma once
 
 #include <atomic>

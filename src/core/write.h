@@ -1,15 +1,16 @@
-// One way to write. Whatever puts elements into a tensor that somebody else can hold does so while a WriteScope of that
-// tensor lives: results of in-place and out= forms, assignments, steps of optimizers and scalers, running statistics,
-// collectives, copies from other libraries and into storages. The scope
-//   - refuses what must not be written: read-only memory, elements that share a place, tensors of inference mode
-//     outside of it. What autograd forbids is its own (check_writable() in autograd/inplace.h);
-//   - gives a deferred tensor its bytes, and runs the recipes that have yet to read what is overwritten;
-//   - counts the write when it ends, once, also when a kernel throws halfway: what was saved for a derivative or packed
+// Provides the one way to write. Code that puts elements into a tensor that somebody else can hold does so while a
+// WriteScope of that tensor lives: results of in-place and out= forms, assignments, steps of optimizers and scalers,
+// running statistics, collectives, copies from other libraries and into storages. The scope
+//   - refuses read-only memory, elements that share a place, and tensors of inference mode outside of it. Autograd has
+//     checks of its own (check_writable() in autograd/inplace.h);
+//   - materializes a deferred tensor, and runs the recipes that have yet to read what is overwritten;
+//   - counts the write once when it ends, also when a kernel throws halfway: what was saved for a derivative or packed
 //     for products is not trusted afterwards;
-//   - counts nothing where an op refuses its arguments before it writes: CheckedWrite is the scope of an op that checks
+//   - counts nothing if an op refuses its arguments before it writes: CheckedWrite is the scope of an op that checks
 //     them itself;
-//   - keeps the memory of a private layout, and takes what was written along if another thread materialized the tensor
+//   - holds the memory of a private layout, and copies what was written if another thread materialized the tensor
 //     meanwhile: write to target().
+//
 // Other scopes begin after the arguments are checked and before the first element is written.
 #pragma once
 

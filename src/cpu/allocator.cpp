@@ -6,7 +6,7 @@
 //
 // 1. There are two regions, one for requests below 1 MiB and one for the rest, so that small blocks do not splinter
 //    large ones. A region is one reserved address range that becomes usable from its start as it is needed; in it every
-//    free block merges with its free neighbours.
+//    free block merges with its free neighbors.
 // 2. Sizes are rounded up to 512 bytes (middle region) or 64 KiB (large region): at most an eighth is lost.
 // 3. A request takes the best fit: the smallest free block that is large enough, lowest list first, searching a bounded
 //    number of blocks per list. What is left over stays free. Without a fit the region grows.
@@ -23,10 +23,10 @@
 // 7. A limit set by the user bounds held + hot bytes in the same way: trim first, then refuse. A memory budget does,
 //    too, and the smaller of both counts, but before it refuses it asks src/budget for room (core/budget_hooks.h).
 //    Trimmed is only what is missing, and nothing where all hot bytes would not do: the blocks that get free then are
-//    hot, and serve the request without a page fault. A large block that lies where no pages are gets those of the
-//    oldest hot blocks: moving them takes a hundredth of the time of page faults. Packed weights go before anything
-//    else does, and caches last. Small blocks are counted by the batches that threads fetch, and go beyond a budget
-//    rather than be refused.
+//    hot, and serve the request without a page fault. A block of 64 KiB and more that lies where no pages are gets
+//    those of the oldest hot blocks: moving them takes a hundredth of the time of page faults. Packed weights go before
+//    anything else does, and caches last. Small blocks are counted by the batches that threads fetch, and go beyond a
+//    budget rather than be refused.
 // 8. fork() takes the locks, so that a child can go on allocating. It leaves out the hot pages of large free blocks:
 //    what nobody holds need not be copied when the parent writes there again, page by page. The child gets empty ones
 //    in their place. For the same reason a large block held at a fork gives its pages back when it is released.
@@ -56,9 +56,11 @@ constexpr size_t kLargestRequest = size_t{1} << 46;  // beyond any machine; keep
 
 void count_request(size_t fresh) { (fresh == 0 ? meters.hits : meters.misses).fetch_add(1, std::memory_order_relaxed); }
 
+constexpr size_t kSmallestMove = 64 * 1024;  // page faults of less take no longer
+
 // Rule 7: how many of the fresh bytes were moved there from other blocks, because there must be no more.
 size_t move_to(Region& region, const Block* block, char* place, size_t size, size_t fresh) {
-  if (&region != &large_region || !policy.can_move || fresh == 0 || !passes_bound(fresh)) return 0;
+  if (fresh < kSmallestMove || !policy.can_move || !passes_bound(fresh)) return 0;
   const size_t over = bounded_bytes() + fresh - policy.bound;
   if (over > hot_list.bytes() - (size - fresh)) return 0;
   set_tight(true);
@@ -282,6 +284,7 @@ void empty_cache() {
   hot_list.trim(SIZE_MAX);
   middle_region.merge_all();
   large_region.merge_all();
+  middle_region.renew();
   large_region.renew();
   policy.peak = policy.previous_peak = policy.held;
 }

@@ -1,4 +1,4 @@
-// The CPU's caching allocator. The policy stands at the head of allocator.cpp.
+// Declares the CPU's caching allocator. allocator.cpp opens with its policy.
 //
 // Small blocks (up to kSmallBlock bytes) come from core/small_block.h. Larger ones come from two address
 // ranges shared by all threads. Whoever releases a block says its size again; any thread may release any

@@ -1,5 +1,5 @@
-// Blocks of the CPU allocator (policy: allocator.cpp), and the lists in which free ones are found: by size, and by the
-// time of their release.
+// Defines blocks of the CPU allocator (policy: allocator.cpp), and the lists in which free ones are found: by size, and
+// by the time of their release.
 #pragma once
 
 #include <algorithm>
@@ -24,7 +24,7 @@ struct Block {
   size_t size;
   char* hot_begin;  // the part of a free block whose pages may be there; empty when equal
   char* hot_end;
-  Block* before;  // neighbours by address
+  Block* before;  // neighbors by address
   Block* after;
   Block* bin_previous;  // free blocks of similar size
   Block* bin_next;

@@ -51,7 +51,7 @@ void Region::free(Block* block) {
   block->hot_begin = block->begin;
   block->hot_end = block->end();
   if (block->forks != forks && block->size >= os::kHugePage) cool(block);
-  put_in(merge_neighbours(block));
+  put_in(merge_neighbors(block));
 }
 
 void Region::replace_left_out(Block* block, char* begin, size_t bytes) {
@@ -63,25 +63,39 @@ void Region::replace_left_out(Block* block, char* begin, size_t bytes) {
   else if (begin >= begin_ + small_pages_) os::prefer_huge_pages(begin, bytes, !policy.tight);
 }
 
-size_t Region::bring_pages(const Block* block, char* place, size_t size, size_t wanted) {
-  size_t piece = granule_;
+namespace {
+
+char* up(char* at, size_t piece) { return at + (-reinterpret_cast<uintptr_t>(at) & (piece - 1)); }
+char* down(char* at, size_t piece) { return at - (reinterpret_cast<uintptr_t>(at) & (piece - 1)); }
+
+}  // namespace
+
+Region& Region::other() const { return this == &large_region ? middle_region : large_region; }
+
+size_t Region::piece() const {
+  size_t piece = std::max(granule_, os::kPage);
   while (usable_ / piece > kMostPieces) piece *= 2;
-  const auto up = [piece](char* at) { return at + (-reinterpret_cast<uintptr_t>(at) & (piece - 1)); };
-  const auto down = [piece](char* at) { return at - (reinterpret_cast<uintptr_t>(at) & (piece - 1)); };
+  return piece;
+}
+
+size_t Region::bring_pages(const Block* block, char* place, size_t size, size_t wanted) {
+  const size_t own = piece();
   char* const hot_begin = std::clamp(block->hot_begin, place, place + size);
   char* const hot_end = std::clamp(block->hot_end, place, place + size);
   size_t moved = 0;
   Block* from = hot_list.oldest();
   for (const auto& [begin, end] : {std::pair(place, hot_begin), std::pair(hot_end, place + size)}) {
-    char* to = up(begin);
-    while (from != nullptr && moved < wanted && to + piece <= end) {
+    char* to = up(begin, own);
+    while (from != nullptr && moved < wanted && to + own <= end) {
       Block* const next = from->newer;
-      char* const last = down(from->hot_end);
-      char* const first = std::min(up(from->hot_begin), last);
-      const size_t room = static_cast<size_t>(down(end) - to);
-      const size_t most =
-          std::min({room, static_cast<size_t>(last - first), (wanted - moved + piece - 1) & ~(piece - 1)});
-      const size_t went = from == block || !contains(from) ? 0 : move_run(last - most, to, most, piece);
+      Region& source = contains(from) ? *this : other();
+      const size_t part = source.piece(), both = std::max(part, own);
+      char* const last = down(from->hot_end, part);
+      char* const first = std::min(up(from->hot_begin, part), last);
+      const size_t room = static_cast<size_t>(down(end, own) - to);
+      const size_t most = std::min({room, static_cast<size_t>(last - first), wanted - moved + both - 1}) & ~(both - 1);
+      const size_t went = from == block ? 0 : move_run(last - most, to, most, both);
+      source.moved_ = source.moved_ || went > 0;
       moved += went;
       to += went;
       if (went > 0) {
@@ -189,7 +203,7 @@ Block* Region::split(Block* block, size_t size) {
   return upper;
 }
 
-Block* Region::merge_neighbours(Block* block) {
+Block* Region::merge_neighbors(Block* block) {
   if (Block* before = block->before; before != nullptr && !before->held && may_join(before, block)) {
     take_out(before);
     block = join(before, block);
@@ -248,7 +262,7 @@ Block* Region::grow(size_t size) {
   block->before = last_;
   if (last_ != nullptr) last_->after = block;
   last_ = block;
-  block = merge_neighbours(block);
+  block = merge_neighbors(block);
   put_in(block);
   return block;
 }

@@ -1,4 +1,4 @@
-// The two address ranges of the CPU allocator, and what its policy (allocator.cpp) remembers of them.
+// Defines the two address ranges of the CPU allocator, and what its policy (allocator.cpp) remembers of them.
 #pragma once
 
 #include <mutex>
@@ -63,16 +63,16 @@ class Region {
   // The held block that begins at `address`, or null.
   Block* held_at(const void* address);
 
-  // Frees a held block, with all its pages hot, and merges it with its free neighbours. Pages that another process may
+  // Frees a held block, with all its pages hot, and merges it with its free neighbors. Pages that another process may
   // have as well would be copied one by one when written: those of a large block go.
   void free(Block* block);
 
   // Forgets the pages of a free block that fork() left out, in the child, which gets empty ones.
   void replace_left_out(Block* block, char* begin, size_t bytes);
 
-  // Moves at least `wanted` bytes of pages of the oldest hot blocks to `size` bytes at `place` of a free block, if
-  // there are so many that can be moved; returns how many were. Pages are moved in pieces that keep mappings few: a
-  // process can have some ten thousand.
+  // Moves at least `wanted` bytes of pages of the oldest hot blocks, of both regions, to `size` bytes at `place` of
+  // a free block, if there are so many that can be moved; returns how many were. Pages are moved in
+  // pieces that keep mappings few: a process can have some ten thousand.
   size_t bring_pages(const Block* block, char* place, size_t size, size_t wanted);
 
   // Gives up what bring_pages() has brought.
@@ -84,7 +84,7 @@ class Region {
   // Tells the system again which pages are wanted.
   void advise_pages() { advise_pages(0, usable_); }
 
-  // Joins all free neighbours that a budget left apart.
+  // Joins all free neighbors that a budget left apart.
   void merge_all();
 
   bool contains(const Block* block) const { return block->begin >= begin_ && block->begin < begin_ + usable_; }
@@ -96,7 +96,10 @@ class Region {
   Block* hottest(Block* block, size_t size) const;
 
  private:
-  static constexpr size_t kMostPieces = 8192;
+  static constexpr size_t kMostPieces = 24576;
+
+  size_t piece() const;
+  Region& other() const;
 
   // From the end of the range on, in as many parts as it takes; returns how many bytes.
   size_t move_run(char* from, char* to, size_t bytes, size_t piece);
@@ -111,12 +114,12 @@ class Region {
   // Cuts a block that is in no list; returns the upper part.
   Block* split(Block* block, size_t size);
 
-  Block* merge_neighbours(Block* block);
+  Block* merge_neighbors(Block* block);
 
-  // Under a budget free neighbours stay apart where pages would go because there are none between.
+  // Under a budget free neighbors stay apart where pages would go because there are none between.
   static bool may_join(const Block* lower, const Block* upper);
 
-  // Makes one block of two neighbours that are in no list.
+  // Makes one block of two neighbors that are in no list.
   Block* join(Block* lower, Block* upper);
 
   static void cool(Block* block);

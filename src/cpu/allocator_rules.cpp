@@ -38,6 +38,7 @@ void set_bounds(size_t limit, size_t budget) {
     set_tight(false);
     middle_region.merge_all();
     large_region.merge_all();
+    middle_region.renew();
     large_region.renew();
   }
   small_block_counts_spans.store(budget > 0, std::memory_order_relaxed);

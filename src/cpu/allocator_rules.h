@@ -1,5 +1,5 @@
-// Rules 5 to 7 of the CPU allocator (policy: allocator.cpp): how many bytes it may hold and keep hot. All with the lock
-// held.
+// Implements rules 5 to 7 of the CPU allocator (policy: allocator.cpp): how many bytes it may hold and keep hot. All
+// functions need the lock.
 #pragma once
 
 #include "cpu/allocator_region.h"

@@ -1,4 +1,4 @@
-// Released blocks that threads keep for themselves (cpu/thread_blocks.h), as the CPU allocator sees them.
+// Declares how the CPU allocator sees the released blocks that threads cache (cpu/thread_blocks.h).
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Installs the CPU backend: allocator, and the kernels of the best instruction-set level this processor has.
+// Installs the CPU backend: the allocator, and the kernels of the best instruction-set level that this processor has.
 #pragma once
 
 namespace facula::cpu {

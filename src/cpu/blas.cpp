@@ -56,7 +56,7 @@ class Environment {
 };
 
 void* open_library() {
-  // factorisations use the library's threads, which then spin for 2^18 cycles, 0.1 ms, instead of 2^26
+  // factorizations use the library's threads, which then spin for 2^18 cycles, 0.1 ms, instead of 2^26
   constexpr const char* kTimeout = "OPENBLAS_THREAD_TIMEOUT=18";
   std::optional<Environment> more;
   if (wants_skylake_kernels()) more.emplace(std::initializer_list{kTimeout, "OPENBLAS_CORETYPE=SkylakeX"});

@@ -1,4 +1,4 @@
-// OpenBLAS, for BLAS and LAPACK: loaded when the first product needs it, so that importing stays cheap.
+// Opens OpenBLAS, for BLAS and LAPACK, when the first product needs it, so that importing stays cheap.
 #pragma once
 
 #include <complex>

@@ -1,4 +1,4 @@
-// Convolution of channels-last images by matrix products, and of small plain ones.
+// Computes convolutions of channels-last images, and of small plain ones, by matrix products.
 #pragma once
 
 #include "ops/conv.h"

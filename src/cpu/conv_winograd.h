@@ -1,6 +1,6 @@
-// Convolutions of 3x3 and 5x5 windows by Winograd's minimal filtering: a tile of 4x4 results (2x2 of the larger
-// windows) costs 36 multiplications for each pair of channels in place of 144 (100), one of 5x5 results (3x3) 49 in
-// place of 225.
+// Computes convolutions of 3x3 and 5x5 windows by Winograd's minimal filtering: a tile of 4x4 results (2x2 of the
+// larger windows) costs 36 multiplications for each pair of channels in place of 144 (100), one of 5x5 results (3x3) 49
+// in place of 225.
 #pragma once
 
 #include "ops/conv.h"

@@ -1,4 +1,4 @@
-// Settings of convolution on the CPU.
+// Declares the settings of convolution on the CPU.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,6 @@
-// What element-wise steps compute, in operations that a vector unit has one instruction for, or a few. They are those
-// of the scalar functions in src/kernels, operation by operation: results are the same bits, but the sign of a NaN.
+// Describes element-wise steps by operations for which a vector unit has one instruction, or a few. They are those of
+// the scalar functions in src/kernels, operation by operation, so results have the same bits, except for the sign of a
+// NaN.
 #pragma once
 
 #include <array>

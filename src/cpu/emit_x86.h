@@ -1,5 +1,5 @@
-// An assembler for the vector instructions that runs of element-wise steps are made of, and memory that holds code.
-// AVX2 (with FMA and F16C) and AVX-512 are written from the same table: encodings differ, opcodes hardly do.
+// Assembles the vector instructions of which runs of element-wise steps are made, and holds memory for code. AVX2 (with
+// FMA and F16C) and AVX-512 are written from the same table: encodings differ, opcodes hardly do.
 #pragma once
 
 #include <cstdint>

@@ -3,12 +3,12 @@
 // Arithmetic is on vectors whose lanes belong to different transforms, so that there is nothing to shuffle between
 // the points of one. What the lanes are depends on how long the lines are and how many there are:
 //
-// - Short lines (FftLanes): a block of neighbouring lines is put into a buffer, a line in every lane. Where lines lie
+// - Short lines (FftLanes): a block of neighboring lines is put into a buffer, a line in every lane. Where lines lie
 //   next to each other (a transform along any dimension but the last), the first pass reads the tensor and the last one
 //   writes it; contiguous lines are transposed in registers on the way. Passes are Stockham's with radices 8, 4, 2, 3,
 //   5, 7 and primes up to kLargestRadix, so points come out in order.
 // - Long lines (FftLong): the n points are a matrix of columns.n rows of rows.n. One sweep transforms its columns, the
-//   second multiplies by exp(-2 pi i c r / n) and transforms its rows; both have neighbours in their lanes, and what
+//   second multiplies by exp(-2 pi i c r / n) and transforms its rows; both have neighbors in their lanes, and what
 //   they work on fits in the cache where the line does not. Blocks of a sweep are shared out among threads.
 // - Lengths with a larger prime factor are convolutions of a length without (Bluestein's algorithm).
 //
@@ -400,13 +400,13 @@ struct LongLines {
   }
 };
 
-/// Copies between `count` neighbours, `n` points of `parts` numbers each, and as many contiguous lines.
+/// Copies between `count` neighbors, `n` points of `parts` numbers each, and as many contiguous lines.
 template <bool to_lines, int parts, class T>
-void move_lines(T* neighbours, T* lines, int64_t n, int64_t step, int64_t count) {
-  for (int64_t i = 0; i < n; ++i, neighbours += parts * step) {
+void move_lines(T* neighbors, T* lines, int64_t n, int64_t step, int64_t count) {
+  for (int64_t i = 0; i < n; ++i, neighbors += parts * step) {
     for (int64_t line = 0; line < count; ++line) {
       for (int part = 0; part < parts; ++part) {
-        T &a = neighbours[parts * line + part], &b = lines[parts * (line * n + i) + part];
+        T &a = neighbors[parts * line + part], &b = lines[parts * (line * n + i) + part];
         if (to_lines) b = a;
         else a = b;
       }
@@ -430,7 +430,7 @@ template <class T>
 void long_lines(const Lines& l, const T* in, T* out) {
   const LongLines<T> lines(l.kind, l.n, l.scale);
   const int64_t in_item = l.real_in() ? 1 : 2, out_item = l.real_out() ? 1 : 2;
-  // as many neighbours as lie in a cache line or two
+  // as many neighbors as lie in a cache line or two
   const int64_t together = std::min<int64_t>(l.inner, 128 / static_cast<int64_t>(2 * sizeof(T)));
   const int64_t groups_inner = (l.inner + together - 1) / together, groups = l.outer * groups_inner;
   // fewer lines than threads: these are for the parts of a line, if it is long; nor is a very long one left to a thread
@@ -472,25 +472,25 @@ void place_lines(const Lines& l, int64_t first, int64_t count, int64_t* in_line,
   }
 }
 
-/// Blocks of lines: of neighbours, or where there are too few of those of whatever comes next.
+/// Blocks of lines: of neighbors, or where there are too few of those of whatever comes next.
 template <class T>
 void short_lines(const Lines& l, const T* in, T* out) {
   const FftLevel<T>& level = fft_level<T>;
   const auto plan = lanes_plan<T>(l.n);
   const int64_t width = level.lanes * (l.real_in() || l.real_out() ? 2 : 1);
-  const bool neighbours = l.inner >= level.lanes;
-  const int64_t run = neighbours ? l.inner : l.count();  // lines of which whole blocks are taken
-  const int64_t run_blocks = (run + width - 1) / width, blocks = neighbours ? l.outer * run_blocks : run_blocks;
+  const bool neighbors = l.inner >= level.lanes;
+  const int64_t run = neighbors ? l.inner : l.count();  // lines of which whole blocks are taken
+  const int64_t run_blocks = (run + width - 1) / width, blocks = neighbors ? l.outer * run_blocks : run_blocks;
   parallel_for(0, blocks, grain_of(l.n * width, l.n), [&](int64_t from, int64_t to) {
     Scratch<T> buffers(4 * plan->room() * level.lanes);
     constexpr int64_t kMost = 64;  // lines in a block
     int64_t in_line[kMost], out_line[kMost];
     for (int64_t block = from; block < to; ++block) {
-      const int64_t o = neighbours ? block / run_blocks : 0;
-      const int64_t first = o * l.inner + (block - o * run_blocks) * width, end = neighbours ? (o + 1) * l.inner : run;
+      const int64_t o = neighbors ? block / run_blocks : 0;
+      const int64_t first = o * l.inner + (block - o * run_blocks) * width, end = neighbors ? (o + 1) * l.inner : run;
       const int64_t count = std::min(width, end - first);
       place_lines(l, first, count, in_line, out_line);
-      level.block(*plan, {l.kind, l.scale, in, out, l.inner, l.inner, in_line, out_line, count, neighbours},
+      level.block(*plan, {l.kind, l.scale, in, out, l.inner, l.inner, in_line, out_line, count, neighbors},
                   buffers.data());
     }
   });

@@ -1,5 +1,5 @@
-// Plans of Fourier transforms, and what an instruction-set level has to offer for them. src/cpu/fft.cpp opens with the
-// policy; the levels' part is src/cpu/isa/fft.cpp.
+// Defines plans of Fourier transforms, and what an instruction-set level provides for them. src/cpu/fft.cpp opens with
+// the policy; the levels' part is src/cpu/isa/fft.cpp.
 #pragma once
 
 #include <cstdint>
@@ -64,7 +64,7 @@ struct FftLanes {
   }
 };
 
-/// One transform of n = columns.n * rows.n points in two sweeps whose lanes are neighbouring points; or a convolution.
+/// One transform of n = columns.n * rows.n points in two sweeps whose lanes are neighboring points; or a convolution.
 template <class T>
 struct FftLong {
   int64_t n = 0;
@@ -116,7 +116,7 @@ struct FftSweep {
 template <class T>
 struct FftLevel {
   int64_t lanes = 0;
-  const int* order = nullptr;  // which of neighbouring points is in which lane
+  const int* order = nullptr;  // which of neighboring points is in which lane
   /// `buffers`: two of plan.room() pairs of vectors.
   void (*block)(const FftLanes<T>& plan, const FftBlock<T>& block, T* buffers) = nullptr;
   /// Blocks of `lanes` points of rows: transforms along the columns.

@@ -1,5 +1,5 @@
-// Products of float32 matrices by kernels of our own, for levels where they were measured to be at least as fast as the
-// libraries: AVX2 and AVX-512.
+// Computes products of float32 matrices by our own kernels, at levels where they were measured to be at least as fast
+// as the libraries: AVX2 and AVX-512.
 #pragma once
 
 #include "ops/matmul.h"

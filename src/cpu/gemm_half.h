@@ -1,5 +1,5 @@
-// Products of bfloat16 matrices by kernels of our own, where the processor multiplies pairs of them and adds in float32
-// (AVX512-BF16).
+// Computes products of bfloat16 matrices by our own kernels, where the processor multiplies pairs of them and adds in
+// float32 (AVX512-BF16).
 #pragma once
 
 #include "ops/matmul.h"

@@ -39,7 +39,7 @@ constexpr int kShift = 397;
   return (mixed >> 1) ^ ((0u - (following & 1)) & 0x9908b0dfu);
 }
 
-// Every word depends on the one 397 further on, cyclically. Cut where that wraps, both loops vectorise: the
+// Every word depends on the one 397 further on, cyclically. Cut where that wraps, both loops vectorize: the
 // first reads only words of the old block, the second words written at least 227 steps before.
 [[gnu::always_inline]] inline void next_words_body(uint32_t* state) {
   constexpr int kWrap = kBlock - kShift;

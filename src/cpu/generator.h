@@ -1,4 +1,4 @@
-// The CPU's source of random numbers: MT19937, with PyTorch's seeding, order of draws and state bytes, so
+// Implements the CPU's source of random numbers: MT19937, with PyTorch's seeding, order of draws and state bytes, so
 // that a seed gives PyTorch's numbers.
 #pragma once
 

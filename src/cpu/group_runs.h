@@ -1,5 +1,5 @@
-// Runs of a group: element-wise steps, one after the other, that are machine code (emit_run.h) which keeps what they
-// give to each other in registers. Code is made once for groups that differ in numbers and addresses only.
+// Compiles runs of a group: consecutive element-wise steps become machine code (emit_run.h), which holds in registers
+// what they give to each other. Code is made once for groups that differ only in numbers and addresses.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// Whether code gives the bits of the loop that it stands for.
+// Checks whether code gives the bits of the loop that it replaces.
 #pragma once
 
 #include "cpu/emit_run.h"

@@ -1,5 +1,5 @@
-// QR factorisations of real matrices that fit into the second-level cache, by one reflector after the other: there the
-// blocks, the workspaces and the calls of a library cost more than the work.
+// Computes QR factorizations of real matrices that fit into the second-level cache, one reflector after the other.
+// There the blocks, the workspaces and the calls of a library cost more than the work.
 #pragma once
 
 #include <cstdint>

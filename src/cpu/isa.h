@@ -1,5 +1,6 @@
-// Files in cpu/isa/ are compiled once per instruction-set level, each time in a namespace of its own (v2, v3, v4 on
-// x86-64, base elsewhere); at load every level that the processor has registers its kernels, the best one last.
+// Defines what files in cpu/isa/ share. They are compiled once per instruction-set level, each time in a namespace of
+// its own (v2, v3, v4 on x86-64, base elsewhere); at load every level that the processor has registers its kernels, the
+// best one last.
 #pragma once
 
 #ifndef FACULA_ISA

@@ -1,4 +1,4 @@
-// How LAPACK routines are called on batches of column-major matrices.
+// Calls LAPACK routines on batches of column-major matrices.
 #pragma once
 
 #include <limits>
@@ -45,7 +45,7 @@ inline blas::Int extent(const Tensor& t, int64_t d) {
 }
 
 /// Calls f(i) for every matrix; `work` is about how many operations each takes. Threads go to the batch, or to the
-/// library where one matrix is very large: below a side of some 800, its threads make most factorisations slower.
+/// library where one matrix is very large: below a side of some 800, its threads make most factorizations slower.
 template <class F>
 void each_matrix(int64_t count, double work, F f) {
   constexpr double kLarge = 1 << 29;

@@ -1,4 +1,4 @@
-// Factorisations that solve systems: Cholesky, LU, LDL, QR, triangular systems, least squares.
+// Factorizations that solve systems: Cholesky, LU, LDL, QR, triangular systems, least squares.
 #include "cpu/householder.h"
 #include "cpu/lapack.h"
 #include "cpu/own_lu.h"

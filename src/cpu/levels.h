@@ -1,4 +1,4 @@
-// Choice of the instruction-set level.
+// Chooses the instruction-set level.
 #pragma once
 
 namespace facula::cpu {

@@ -1,4 +1,5 @@
-// The loop that every element-wise op is made of: contiguous inputs, contiguous output, one plain scalar function.
+// Defines the loop of which every element-wise op is made: contiguous inputs, contiguous output, one plain scalar
+// function.
 #pragma once
 
 #include <algorithm>
@@ -25,7 +26,7 @@ struct KernelType<std::complex<T>> {
 template <DType D>
 using kernel_t = decltype(visit_dtype(D, []<class T>(TypeTag<T>) { return T{}; }));
 
-// Truth values are read and written as bytes: loops over bool do not vectorise.
+// Truth values are read and written as bytes: loops over bool do not vectorize.
 template <class T>
 using Stored = std::conditional_t<std::is_same_v<T, bool>, uint8_t, T>;
 template <class T>
@@ -119,7 +120,7 @@ void ternary_loop(int64_t n, void* out, const LoopInput* in, F f) {
                              elements<T>(in[1]), elements<T>(in[2]));
 }
 
-/// As binary_loop, where `quick` is a form of `f` that vectorises but holds only where `hard` is false. `hard` is rare.
+/// As binary_loop, where `quick` is a form of `f` that vectorizes but holds only where `hard` is false. `hard` is rare.
 template <class T, class R, class F, class Quick, class Hard>
 void quick_binary_loop(int64_t n, void* out, const LoopInput* in, F f, Quick quick, Hard hard) {
   auto* o = static_cast<Stored<R>*>(out);

@@ -1,4 +1,4 @@
-// Loops of matrix products that no library has, one set per instruction-set level.
+// Declares loops of matrix products that no library has, one set per instruction-set level.
 #pragma once
 
 #include "ops/matmul.h"

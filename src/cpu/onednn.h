@@ -1,5 +1,6 @@
-// What oneDNN computes: matrix products here, convolutions in onednn_conv.h. Where the build has no oneDNN (it is built
-// for x86-64 only) `available` is false, and so is every offer below: onednn_absent.cpp takes the place of the rest.
+// Declares what oneDNN computes: matrix products here, convolutions in onednn_conv.h. Where the build has no oneDNN (it
+// is built for x86-64 only) `available` is false, and so is every offer below: onednn_absent.cpp takes the place of the
+// rest.
 #pragma once
 
 #include <cstdint>

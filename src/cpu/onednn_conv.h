@@ -1,4 +1,4 @@
-// Convolution by oneDNN.
+// Computes convolutions by oneDNN.
 #pragma once
 
 #include "ops/conv.h"

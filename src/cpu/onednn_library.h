@@ -1,5 +1,5 @@
-// oneDNN, through its C interface: loaded when first needed, one engine, one stream per thread, handles that release
-// themselves, and a cache of primitives keyed by everything that shaped them.
+// Opens oneDNN, through its C interface, when it is first needed. There is one engine, one stream per thread, handles
+// that release themselves, and a cache of primitives keyed by everything that shaped them.
 #pragma once
 
 #include <oneapi/dnnl/dnnl.h>

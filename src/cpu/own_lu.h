@@ -1,4 +1,5 @@
-// LU factors of real matrices that stay in the near caches: a library's calls and blocks cost more there than the work.
+// Computes LU factors of real matrices that stay in the near caches, where a library's calls and blocks cost more than
+// the work.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Singular values and vectors of real matrices that stay in the near caches: a library's blocks, workspaces and calls
-// cost more there than the work.
+// Computes singular values and vectors of real matrices that stay in the near caches, where a library's blocks,
+// workspaces and calls cost more than the work.
 #pragma once
 
 #include <algorithm>

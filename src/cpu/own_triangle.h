@@ -1,5 +1,5 @@
-// Systems with triangular matrices that stay in the near caches: a library's calls and packing cost more there than the
-// work.
+// Solves systems with triangular matrices that stay in the near caches, where a library's calls and packing cost more
+// than the work.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Copies of weights in the order in which kernels read them, cached between calls (policy: packed_weights.cpp).
+// Caches copies of weights in the order in which kernels read them (policy: packed_weights.cpp).
 #pragma once
 
 #include "core/tensor.h"

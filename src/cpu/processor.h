@@ -1,4 +1,4 @@
-// Properties of processors that have the same instructions but run some of them well or badly.
+// Detects properties of processors that have the same instructions but run some of them well or badly.
 #pragma once
 
 namespace facula::cpu {

@@ -1,4 +1,4 @@
-// Parts of matrix products: pieces for threads, one product of a batch, and a column read as a row.
+// Divides matrix products into parts: pieces for threads, one product of a batch, and a column read as a row.
 #pragma once
 
 #include <algorithm>

@@ -258,7 +258,7 @@ void fit_random_range(int64_t& from, int64_t& to) {
 
 template <class T>
 void fill_bernoulli(T* out, int64_t count, double p, Mt19937& generator) {
-  // unit(draw) < p as integers, which is exact, by the sign of the difference, which vectorises.
+  // unit(draw) < p as integers, which is exact, by the sign of the difference, which vectorizes.
   const auto threshold = static_cast<uint64_t>(std::ceil(std::min(p, 1.0) * 0x1p53));
   fill<uint64_t>(out, count, generator,
                  [threshold](uint64_t draw) { return element_of_bit<T>(((draw & kLow53) - threshold) >> 63); });

@@ -1,4 +1,4 @@
-// Random fills of contiguous memory, one generator, equal bit for bit to PyTorch's CPU fills for the same
+// Fills contiguous memory with random numbers from one generator, equal bit for bit to PyTorch's CPU fills for the same
 // seed.
 //
 // A fill draws element after element, whatever the number of threads. Callers hold Generator::mutex, have

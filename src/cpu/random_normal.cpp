@@ -1,4 +1,4 @@
-// The vectorised part of the random fills: where one rounding more or less changes bits. PyTorch's results on
+// The vectorized part of the random fills: where one rounding more or less changes bits. PyTorch's results on
 // x86 come from fused multiply-adds, so the fused operations are written out, and nothing else here is a
 // product that the compiler could fuse with a sum. Built twice: with the processor's FMA instruction, and for
 // machines without it with the C library's exact one, which gives the same bits.

@@ -1,4 +1,5 @@
-// The k-th smallest of many values: a sample shows between which two values it lies, and only what does is partitioned.
+// Finds the k-th smallest of many values. A sample shows between which two values it lies, and only the values between
+// them are partitioned.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Loops of kernels whose steps depend on each other.
+// Runs loops of kernels whose steps depend on each other.
 #pragma once
 
 #include "core/parallel.h"

@@ -1,6 +1,6 @@
-// Factorisations of real matrices so small that calling a library costs more than the work. Column-major, results as
-// LAPACK's. Matrices of a batch are worked on together, one in every lane of vectors, whose lanes choose where matrices
-// would branch: what a matrix gives does not depend on its neighbours.
+// Factorizes real matrices so small that calling a library costs more than the work. They are column-major, and results
+// are LAPACK's. Matrices of a batch are computed together, one in every lane of vectors, whose lanes choose where
+// matrices would branch: the result of a matrix does not depend on its neighbors.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Several short rows sorted at once, a vector for elements of one place in each of them. By the level's vectors, which
-// is why this stands apart from sort.cpp.
+// Sorts several short rows at once, with a vector for the elements at one place of each of them. It uses the level's
+// vectors, which is why it stands apart from sort.cpp.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Eigenvalues and eigenvectors of real symmetric matrices that stay in the near caches: a library's blocks, workspaces
-// and calls cost more there than the work.
+// Computes eigenvalues and eigenvectors of real symmetric matrices that stay in the near caches, where a library's
+// blocks, workspaces and calls cost more than the work.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,6 @@
-// Blocks above the small ones that a thread released and may want again: a few of each size, reached without a lock. To
-// the regions (allocator.cpp) they are held. Only their thread changes them; memory_stats() reads the counters.
+// Caches blocks above the small ones that a thread released and may need again: a few of each size, reached without a
+// lock. To the regions (allocator.cpp) they are held. Only their thread changes them; memory_stats() reads the
+// counters.
 #pragma once
 
 #include <atomic>

@@ -1,6 +1,6 @@
-// The part of NVIDIA's driver and run-time compiler that Facula calls, declared from their documentation, so that a
-// build needs no toolkit. The lists of functions are read by the loader (driver.cpp, compiler.cpp) and by the
-// emulated device, whose functions must therefore have the same types.
+// Declares the part of NVIDIA's driver and run-time compiler that Facula calls, from their documentation, so that a
+// build needs no toolkit. The lists of functions are read by the loader (driver.cpp, compiler.cpp) and by the emulated
+// device, whose functions must therefore have the same types.
 #pragma once
 
 #include <cstddef>

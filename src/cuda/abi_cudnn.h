@@ -1,5 +1,5 @@
-// The part of cuDNN that Facula calls: of its backend (graph) interface, and of its recurrent layers. Declared from
-// NVIDIA's documentation; .ci/check_abi.py compares it with NVIDIA's headers.
+// Declares the part of cuDNN that Facula calls, of its backend (graph) interface and of its recurrent layers, from
+// NVIDIA's documentation (.ci/check_abi.py compares it with NVIDIA's headers).
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// The part of cuFFT that Facula calls, declared from NVIDIA's documentation (.ci/check_abi.py compares it with
-// NVIDIA's headers).
+// Declares the part of cuFFT that Facula calls, from NVIDIA's documentation (.ci/check_abi.py compares it with NVIDIA's
+// headers).
 #pragma once
 
 #include <cstddef>

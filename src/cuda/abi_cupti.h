@@ -1,4 +1,4 @@
-// The part of CUPTI that Facula calls, declared from NVIDIA's documentation (.ci/check_abi.py compares it with NVIDIA's
+// Declares the part of CUPTI that Facula calls, from NVIDIA's documentation (.ci/check_abi.py compares it with NVIDIA's
 // headers). Records grow with CUPTI's versions, at their ends: a `...Record` is the part that those of CUDA 12 and 13
 // have in common.
 #pragma once

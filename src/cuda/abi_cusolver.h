@@ -1,4 +1,4 @@
-// The part of cuSOLVER (of dense matrices) that Facula calls, declared from NVIDIA's documentation (.ci/check_abi.py
+// Declares the part of cuSOLVER (of dense matrices) that Facula calls, from NVIDIA's documentation (.ci/check_abi.py
 // compares it with NVIDIA's headers).
 #pragma once
 

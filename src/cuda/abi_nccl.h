@@ -1,4 +1,4 @@
-// The part of NCCL that Facula calls, declared from NVIDIA's documentation (.ci/check_abi.py compares it with NVIDIA's
+// Declares the part of NCCL that Facula calls, from NVIDIA's documentation (.ci/check_abi.py compares it with NVIDIA's
 // headers).
 #pragma once
 

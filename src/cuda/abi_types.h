@@ -1,4 +1,4 @@
-// Types of elements, as NVIDIA's libraries name them (.ci/check_abi.py compares them with NVIDIA's headers).
+// Declares types of elements, as NVIDIA's libraries name them (.ci/check_abi.py compares them with NVIDIA's headers).
 #pragma once
 
 enum cudaDataType : int {

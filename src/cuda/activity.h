@@ -1,8 +1,10 @@
-// What devices do while a profile runs.
-//   - Where CUPTI is there, it reports every kernel, copy and fill, and which call of the driver queued it. Around the
-//     work that a kernel of a table queues stands a number (external correlation), by which the records find the op.
-//   - Where it is not, or another profiler holds it: a pair of events around that work. One entry then stands for all
-//     that a kernel of a table queued, products of libraries too, and the names of their kernels are not known.
+// Records what devices do while a profile runs.
+//   - With CUPTI, every kernel, copy and fill is reported, and the call of the driver that queued it. A number is
+//     pushed around the work that a kernel of a table queues (external correlation), by which the records find the op.
+//   - Without it, or if another profiler holds it, a pair of events stands around that work. One entry then stands for
+//     everything that a kernel of a table queued, including products of libraries, and the names of their kernels are
+//     not known.
+//
 // A recording begins and ends with a wait for the devices.
 #pragma once
 

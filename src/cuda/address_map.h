@@ -1,5 +1,5 @@
-// What lies at an address of the device: a hash table that is searched for every tensor that is made or dies, so
-// without nodes of its own. Addresses are multiples of the allocator's unit, and not 0.
+// Finds what lies at an address of the device, in a hash table. It is searched for every tensor that is made or dies,
+// so it has no nodes of its own. Addresses are multiples of the allocator's unit, and not 0.
 #pragma once
 
 #include <cstddef>

@@ -1,14 +1,16 @@
-// The caching allocator (section 5.3 of the PyTorch paper, with its rules).
+// Declares the caching allocator (section 5.3 of the PyTorch paper, with its rules).
 //
 // Sizes are rounded up to 512 bytes. Blocks of up to 1 MiB are cut from segments of 2 MiB, larger ones of less than
 // 10 MiB from segments of 20 MiB; still larger ones get a segment of their own, a multiple of 2 MiB. A block
 // belongs to the stream that it was allocated on and is given back to that stream's pool at once: work queued there
 // later comes later. A block that another stream uses (record_stream) goes back when that stream has reached the
 // place where it was released. Best fit; a block is split where what is left is worth keeping, and joined with free
-// neighbours. Memory is requested from the driver when no block fits, and gets segments back only when it has no more,
+// neighbors. Memory is requested from the driver when no block fits, and gets segments back only when it has no more,
 // or when a program says empty_cache(): so later iterations of a training loop make no calls of the driver's memory
-// functions. A small block that is released stays as it is for the next request of its size, and is joined with its
-// neighbours only before more memory is taken or the blocks are looked at: so the ops of a loop find theirs at once.
+// functions. Segments that are in use in part cannot go back, so at last a stream is given a free block of another
+// one, whose work is waited for. A small block that is released stays as it is for the next request of its size, and is
+// joined with its neighbors only before more memory is taken or the blocks are looked at: so the ops of a loop find
+// theirs at once.
 // With expandable segments (allocator_settings.h) a stream has one segment of each kind, which grows.
 //
 // Under a memory budget, which bounds what is reserved, segments are expandable ones of small granules, so that holes

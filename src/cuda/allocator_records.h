@@ -1,4 +1,5 @@
-// What an allocator counts, and the history that it writes for snapshots. The user holds the allocator's lock.
+// Counts what an allocator does, and holds the history that it writes for snapshots. The caller holds the allocator's
+// lock.
 #pragma once
 
 #include "cuda/allocator.h"

@@ -1,4 +1,4 @@
-// What FACULA_CUDA_ALLOC_CONF (or PYTORCH_CUDA_ALLOC_CONF, PYTORCH_ALLOC_CONF) says: "key:value,key:value".
+// Reads FACULA_CUDA_ALLOC_CONF (or PYTORCH_CUDA_ALLOC_CONF, PYTORCH_ALLOC_CONF): "key:value,key:value".
 //   expandable_segments:True           segments are ranges of addresses that grow and shrink (expandable.h)
 //   max_split_size_mb:N                larger blocks are not split; more than 20
 //   garbage_collection_threshold:F     from this share of the limit on, free segments go back before new ones are taken

@@ -1,4 +1,5 @@
-// Attention on tensor cores (kernels/attention_tensor.cuh): for which calls, and by how many blocks.
+// Computes attention on tensor cores (kernels/attention_tensor.cuh), and decides for which calls, and by how many
+// blocks.
 #pragma once
 
 #include "cuda/kernels/attention_args.h"

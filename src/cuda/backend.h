@@ -1,4 +1,4 @@
-// What CUDA provides; see core/backend.h.
+// Declares the backend of CUDA; see core/backend.h.
 #pragma once
 
 #include "core/tensor.h"

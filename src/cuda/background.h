@@ -1,6 +1,6 @@
-// Threads that do what no call should wait for: compiling. Two lists: groups of compiled functions, one after the
-// other, which a program waits for in its own way; and families of kernels (family.h), on two threads of low priority,
-// which begin when the program itself has not compiled anything for a while.
+// Runs threads for work that no call should wait for: compiling. There are two lists. Groups of compiled functions are
+// compiled one after the other, and a program waits for them in its own way. Families of kernels (family.h) are
+// compiled on two threads of low priority, which begin when the program itself has not compiled anything for a while.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,4 @@
-// Matrix products by cuBLAS, where it is there.
+// Computes matrix products by cuBLAS, where it is there.
 #pragma once
 
 #include "ops/matmul.h"

@@ -1,4 +1,4 @@
-// Blocks of a device's memory, and the pools that hold those which are free. The policy is in allocator.h.
+// Defines blocks of a device's memory, and the pools that hold those which are free. The policy is in allocator.h.
 //
 // A block is in one state at any time:
 //
@@ -13,7 +13,7 @@
 //                    +----------------------------------------------+
 //                       join_recent()
 //
-// Free blocks are merged with free neighbours and wait in their pool's set, ordered by size. Recent ones are small,
+// Free blocks are merged with free neighbors and wait in their pool's set, ordered by size. Recent ones are small,
 // keep their size, and wait in a list of their size. Only blocks of expandable segments are ever Unmapped.
 #pragma once
 

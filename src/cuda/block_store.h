@@ -1,4 +1,4 @@
-// All blocks of a device: how they are found, cut, merged, and put into the lists of their pools (block.h).
+// Holds all blocks of a device: how they are found, cut, merged, and put into the lists of their pools (block.h).
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace facula::cuda {
 
-/// Blocks are linked to their neighbours. The store lives as long as the process.
+/// Blocks are linked to their neighbors. The store lives as long as the process.
 class BlockStore {
  public:
   explicit BlockStore(AllocatorRecords& records) : records_(records) {}
@@ -35,9 +35,9 @@ class BlockStore {
   /// The best fit of a pool, removed from it. `max_split` separates requests from blocks, as the setting of this name
   /// says.
   Block* find_free(Pool& pool, size_t size, uint64_t stream, size_t max_split);
-  /// Merges a free block with its free neighbours; the result is in no pool.
+  /// Merges a free block with its free neighbors; the result is in no pool.
   Block* join_free(Block* block);
-  /// Two neighbours become the first.
+  /// Two neighbors become the first.
   Block* join(Block* first, Block* second);
   /// Cuts a block after `size` bytes, and returns the rest, which is in no pool.
   Block* cut(Block* block, size_t size);

@@ -1,4 +1,4 @@
-// Normalisations of channels.
+// Normalizations of channels.
 #include "cuda/kernels/channel_norm_args.h"
 #include "cuda/lines.h"
 #include "cuda/tickets.h"

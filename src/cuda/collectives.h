@@ -1,4 +1,4 @@
-// What collectives between devices (src/distributed/nccl.cpp) need of this module.
+// Declares what collectives between devices (src/distributed/nccl.cpp) need from src/cuda.
 #pragma once
 
 #include <exception>

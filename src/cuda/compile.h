@@ -1,4 +1,4 @@
-// Programs for the run-time compiler. Nothing here needs a device or the driver.
+// Compiles programs with the run-time compiler. Nothing here needs a device or the driver.
 #pragma once
 
 #include <string>

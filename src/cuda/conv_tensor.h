@@ -1,4 +1,4 @@
-// Convolution by the tensor cores of devices of compute capability 8.0 and later, without cuDNN.
+// Computes convolutions by the tensor cores of devices of compute capability 8.0 and later, without cuDNN.
 #pragma once
 
 #include "ops/conv.h"

@@ -1,4 +1,4 @@
-// CUDA devices: how many there are, what they are like, and which is the current one of a thread.
+// Describes CUDA devices: how many there are, what they are like, and which is the current one of a thread.
 #pragma once
 
 #include <array>

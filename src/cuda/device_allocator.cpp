@@ -42,6 +42,7 @@ void* DeviceAllocator::allocate(size_t bytes, Stream stream) {
     block = find_or_make(pool, size, stream.id);
     if (!block) block = find_with_room(lock, size, stream);
     if (!block) block = find_without_cache(pool_for(size, stream), size, stream.id);
+    if (!block) block = borrow(size, stream);
     if (!block) {
       MemoryReport report = describe_exhaustion(bytes, size);
       report.wanted_for = tensor;
@@ -106,6 +107,24 @@ Block* DeviceAllocator::find_without_cache(Pool& pool, size_t size, uint64_t str
   return block ? block : segments_.make(pool, size, stream);
 }
 
+/// A free block of another stream or of the other kind, which could not be given back to the driver because neighbors
+/// of it are in use. Work that its stream has still to do there is waited for. The block stays that stream's: where it
+/// serves another one, it is released as if record_stream() had been called for that one.
+Block* DeviceAllocator::borrow(size_t size, Stream stream) {
+  if (pools_.is_capturing() || pool_for(size, stream).graph) return nullptr;
+  Block* best = nullptr;
+  for (const Pool* pool : {&pools_.small, &pools_.large})
+    for (Block* block : pool->free)
+      if (block->size >= size && (!best || block->size < best->size)) best = block;
+  if (!best) return nullptr;
+  blocks_.remove(best);
+  if (best->stream == stream.id) return best;
+  DeviceGuard guard(device_);
+  segments_.wait_for(best->stream);
+  best->users.push_back(stream);
+  return best;
+}
+
 /// Puts the rest of a free block back where it is worth it.
 void DeviceAllocator::cut_to(Block* block, size_t size) {
   const size_t rest = block->size - size;
@@ -152,12 +171,13 @@ void DeviceAllocator::free(Block* block) {
   segments_.release(block);
 }
 
-/// Fills a block, in the order of its stream's work.
+/// Fills a block, in the order of the work of its stream, or of the one that borrows it.
 void DeviceAllocator::poison(const Block* block, unsigned char value) {
   if (!is_poisoning() || pools_.is_capturing()) return;
   DeviceGuard guard(device_);
+  const Stream own{{DeviceType::CUDA, static_cast<int8_t>(device_)}, block->stream};
   FACULA_CUDA_CALL(cuMemsetD8Async, block->address, value, block->size,
-                   handle(Stream{{DeviceType::CUDA, static_cast<int8_t>(device_)}, block->stream}));
+                   handle(block->users.empty() ? own : block->users.front()));
 }
 
 void DeviceAllocator::await_users(Block* block) {

@@ -1,4 +1,4 @@
-// The caching allocator of one device. The policy is in allocator.h; blocks and their states are in block.h.
+// Declares the caching allocator of one device. The policy is in allocator.h; blocks and their states are in block.h.
 #pragma once
 
 #include <atomic>
@@ -62,6 +62,7 @@ class DeviceAllocator {
   Block* find_or_make(Pool& pool, size_t size, uint64_t stream);
   Block* find_with_room(std::unique_lock<std::mutex>& lock, size_t size, Stream stream);
   Block* find_without_cache(Pool& pool, size_t size, uint64_t stream);
+  Block* borrow(size_t size, Stream stream);
   void cut_to(Block* block, size_t size);
   void hand_out(Block* block, size_t requested);
   void free(Block* block);

@@ -1,5 +1,5 @@
-// The pools of a device: one for all streams, and those of graphs (allocator.h), with the captures and threads that
-// allocate from the latter.
+// Manages the pools of a device: one for all streams, and those of graphs (allocator.h), with the captures and threads
+// that allocate from the latter.
 #pragma once
 
 #include <map>

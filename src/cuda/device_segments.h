@@ -1,6 +1,6 @@
-// The memory that the driver gives a device's allocator: segments of fixed size or expandable ones, within the limit
-// and the memory budget; and how it goes back. The policy is in allocator.h. The user holds the allocator's lock, and
-// has made the device current.
+// Manages the memory that the driver gives a device's allocator: segments of fixed size or expandable ones, within the
+// limit and the memory budget; and how it goes back. The policy is in allocator.h. The caller holds the allocator's
+// lock, and has made the device current.
 #pragma once
 
 #include <algorithm>
@@ -33,13 +33,14 @@ class DeviceSegments {
   bool release_cached();
   /// The granules that a block of an expandable segment lies in, as files.
   Segment export_granules(const Block* block) const;
+  /// Returns when the stream has done what is queued on it.
+  void wait_for(uint64_t stream) const;
 
  private:
   Block* make_fixed(Pool& pool, size_t bytes, uint64_t stream);
   bool release_all(Pool& pool);
   void release_oldest_unsplit(size_t wanted);
   bool release_oldest(size_t bytes, const Block* beside);
-  void wait_for(uint64_t stream) const;
   bool is_empty(const GraphPool& pool) const;
   void forget(const GraphPool& pool);
 

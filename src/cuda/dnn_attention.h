@@ -1,4 +1,4 @@
-// Attention by cuDNN, where it is there.
+// Computes attention by cuDNN, where it is there.
 #pragma once
 
 #include "ops/attention.h"

@@ -1,4 +1,4 @@
-// Convolution by cuDNN, where it is there.
+// Computes convolutions by cuDNN, where it is there.
 #pragma once
 
 #include "ops/conv.h"

@@ -1,4 +1,4 @@
-// cuDNN's graphs: descriptors, and plans that the library makes of them.
+// Builds cuDNN's graphs: descriptors, and plans that the library makes of them.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// NVIDIA's driver and run-time compiler, opened when a CUDA device is first used (library.h).
+// Declares NVIDIA's driver and run-time compiler, which are opened when a CUDA device is first used (library.h).
 #pragma once
 
 #include <atomic>

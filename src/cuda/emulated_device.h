@@ -1,6 +1,6 @@
-// The library of the emulated CUDA device. Wheels for other machines have it compiled. A package that was built from
-// source has its sources: the host's C++ compiler, which the device needs for its kernels anyway, compiles them when
-// the device is first used.
+// Finds the library of the emulated CUDA device. Wheels for other machines have it compiled. A package that was built
+// from source has its sources: the host's C++ compiler, which the device needs for its kernels anyway, compiles them
+// when the device is first used.
 #pragma once
 
 #include <filesystem>

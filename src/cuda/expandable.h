@@ -1,6 +1,6 @@
-// Segments that grow: a range of addresses, larger than the device's memory, of which so much is mapped as is used.
-// Memory is mapped and unmapped in granules, so that free pieces between tensors serve any size, and a training loop
-// whose sizes vary does not break memory into segments that fit nothing.
+// Manages segments that grow: a range of addresses, larger than the device's memory, of which as much is mapped as is
+// used. Memory is mapped and unmapped in granules, so that free pieces between tensors serve any size, and a training
+// loop whose sizes vary does not break memory into segments that fit nothing.
 #pragma once
 
 #include <cstddef>

@@ -1,11 +1,12 @@
-// Families: kernels around one loop that differ in template arguments, of which a program that uses one is likely to
-// use others soon.
+// Compiles families: kernels around one loop that differ in template arguments. A program that uses one of them is
+// likely to use others soon.
 //
-// Policy: a call compiles the one kernel that it needs. Its relatives are compiled behind it, in the background, as one
-// program, which takes a fraction of the time for each, into the disk cache, where the next one that is requested is
-// found. So the variants of a loop (dtypes, ways to read its operands) can be many without being waited for. Of
-// processes that share the cache one compiles a family. FACULA_CUDA_FAMILIES is `background` or `off`; without it they
-// are compiled for devices, and not for the emulated one, whose compiler takes as long for each as for one.
+// Policy: a call compiles the one kernel that it needs. Its relatives are compiled afterwards, in the background, as
+// one program, which takes a fraction of the time for each. They go to the disk cache, where the next one that is
+// requested is found. So a loop can have many variants (dtypes, ways to read its operands) without anybody waiting for
+// them. Of the processes that share the cache, one compiles a family. FACULA_CUDA_FAMILIES is `background` or `off`.
+// Without it they are compiled for devices, but not for the emulated one, whose compiler takes as long for each as for
+// one.
 #pragma once
 
 #include <cstdint>

@@ -37,7 +37,7 @@ struct PlanKey {
   int64_t n;
   DType dtype;  // of real numbers
   Stream stream;
-  bool neighbours;  // lines lie next to each other
+  bool neighbors;  // lines lie next to each other
   bool operator==(const PlanKey&) const = default;
 };
 
@@ -71,7 +71,7 @@ struct FftPlan {
 /// Points of the longest line that one pass takes.
 int64_t most_alone(const PlanKey& key) {
   const int64_t most = kMostInBlock / (4 * item_size(key.dtype));
-  return key.neighbours ? std::min(most, kMostOfMany) : most;
+  return key.neighbors ? std::min(most, kMostOfMany) : most;
 }
 
 /// Factors of n, `parts` of them, each at most `most`; empty where there are none. The largest comes first.

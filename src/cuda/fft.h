@@ -1,4 +1,4 @@
-// Plans of Fourier transforms that are cached for a device.
+// Declares plans of Fourier transforms that are cached for a device.
 #pragma once
 
 #include <cstddef>

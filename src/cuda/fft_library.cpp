@@ -34,7 +34,7 @@ static_assert(sizeof(TransformKey) == (5 + kMostDims + 2 * (kMostDims + 2)) * si
 // ---- what the library does, and what our own kernels do (fft.cpp)
 
 /// Everything that can be given to it in one call is the library's. Our own kernels' is what cannot: lines that have
-/// neighbours on both sides (a batch of two strides) and dimensions that are not transformed in the order in which they
+/// neighbors on both sides (a batch of two strides) and dimensions that are not transformed in the order in which they
 /// lie (`layout_of` says both); and in half precision, sizes that are no powers of two, and real elements that do not
 /// lie next to each other.
 bool is_for_library(const TransformKey& p, FftKind kind) {

@@ -1,4 +1,4 @@
-// Fourier transforms by cuFFT, and the plans of it that are cached for each device.
+// Computes Fourier transforms by cuFFT, and caches its plans for each device.
 #pragma once
 
 #include "ops/fft.h"

@@ -1,4 +1,4 @@
-// What programs say about NVIDIA's libraries (facula.backends), with PyTorch's defaults.
+// Holds what programs set for NVIDIA's libraries (facula.backends), with PyTorch's defaults.
 #pragma once
 
 #include <array>

@@ -1,6 +1,6 @@
-// Random numbers of the device: Philox 4x32 with 10 rounds (Salmon et al., "Parallel Random Numbers: As Easy as 1,
-// 2, 3", 2011). A number is a function of the seed, the thread and how many were drawn before; the generator holds
-// the first and the last.
+// Generates random numbers of the device: Philox 4x32 with 10 rounds (Salmon et al., "Parallel Random Numbers: As Easy
+// as 1, 2, 3", 2011). A number is a function of the seed, the thread and how many were drawn before; the generator
+// holds the first and the last.
 #pragma once
 
 #include "core/generator.h"

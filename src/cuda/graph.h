@@ -1,7 +1,7 @@
-// Graphs: what a stream is given between capture_begin() and capture_end() is not done but listed, and replay() does
-// all of it at the cost of one launch. Addresses are those of the capture: what was allocated meanwhile comes from a
-// pool of the graph's (allocator.h), which graphs may share. Generators draw from the device's memory: a replay draws
-// the numbers that come next, as the same ops would without a graph.
+// Captures and replays graphs. What a stream receives between capture_begin() and capture_end() is not done but listed,
+// and replay() does all of it at the cost of one launch. Addresses are those of the capture: what was allocated
+// meanwhile comes from a pool of the graph's (allocator.h), which graphs may share. Generators draw from the device's
+// memory: a replay draws the numbers that come next, as the same ops would without a graph.
 #pragma once
 
 #include <map>

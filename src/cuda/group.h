@@ -1,4 +1,4 @@
-// Groups of element-wise steps on the device (ops/group.h).
+// Runs groups of element-wise steps on the device (ops/group.h).
 #pragma once
 
 #include <cstdint>

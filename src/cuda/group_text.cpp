@@ -173,7 +173,7 @@ class Printer {
     return text + "values_at<" + c + ">(p, " + number(form_.parameters[i]) + "))";
   }
 
-  /// The type of an output while its vector is made: where no step reads it, it is narrowed with its neighbours.
+  /// The type of an output while its vector is made: where no step reads it, it is narrowed with its neighbors.
   std::string made_as(uint16_t v) const {
     const std::string o = type(value(v).dtype);
     return readers_[v] ? o : "Compute<" + o + ">";

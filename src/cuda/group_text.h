@@ -1,5 +1,5 @@
-// The text of a group's kernel. Numbers, sizes and strides are its arguments: what the text depends on is how steps are
-// linked, their loops and dtypes, and in which of four ways an input is read.
+// Prints the text of a group's kernel. Numbers, sizes and strides are its arguments. The text depends on how steps are
+// linked, on their loops and dtypes, and on which of four ways reads an input.
 #pragma once
 
 #include <optional>

@@ -1,9 +1,9 @@
-// Pinned memory of the host, cached.
+// Caches pinned memory of the host.
 //
-// The driver takes long to make such memory, and gives it back only when nothing is queued any more; so blocks are
-// powers of two of bytes and are cached. A block that copies between host and device use is noted with their streams:
-// when it is let go, an event is recorded on each, and it is given out again when all of them have been reached. Every
-// device may use every block.
+// The driver takes long to make such memory, and frees it only when nothing is queued any more. So sizes of blocks are
+// powers of two, and blocks are cached. If a copy between host and device uses a block, its stream is noted. When the
+// block is released, an event is recorded on each of these streams, and the block is reused when all of them have
+// passed. Every device may use every block.
 #pragma once
 
 #include "cuda/allocator.h"

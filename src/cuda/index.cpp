@@ -50,7 +50,7 @@ IndexArgs arguments_of(const Tensor& dense, const IndexMap& map) {
   return a;
 }
 
-/// Joins neighbouring elements while rows of them lie one after the other in both operands; the size of what is moved.
+/// Joins neighboring elements while rows of them lie one after the other in both operands; the size of what is moved.
 int64_t widen(IndexArgs& a, int64_t item) {
   IndexDims& d = a.all;
   if (d.dims == 0 || d.dense[0] != 1 || d.target[0] != 1 || d.index[0] != 0) return item;
@@ -70,9 +70,9 @@ int64_t widen(IndexArgs& a, int64_t item) {
 
 DType counter(int64_t count) { return count <= INT32_MAX ? DType::UInt32 : DType::Int64; }
 
-/// How many neighbours of the innermost dimension a thread takes at once: they lie side by side in the dense operand
+/// How many neighbors of the innermost dimension a thread takes at once: they lie side by side in the dense operand
 /// and in the index.
-int64_t neighbours(const IndexArgs& a, int64_t item) {
+int64_t neighbors(const IndexArgs& a, int64_t item) {
   const IndexDims& d = a.all;
   if (d.dims == 0 || d.dense[0] != 1 || d.index[0] != 1) return 1;
   for (int64_t n = std::min<int64_t>(8, 32 / item); n > 1; n /= 2) {
@@ -86,9 +86,9 @@ int64_t neighbours(const IndexArgs& a, int64_t item) {
 }
 
 /// Launches the kernel of few dimensions, unless these or sizes are too many for it.
-bool move_neighbours(const IndexArgs& a, int64_t item, bool gathers, int device) {
+bool move_neighbors(const IndexArgs& a, int64_t item, bool gathers, int device) {
   static const DeviceKernel kernel{"index.cuh", "move_places"};
-  const int64_t many = neighbours(a, item);
+  const int64_t many = neighbors(a, item);
   const IndexDims& d = a.all;
   bool fits = d.dims <= kMostPlaceDims && a.count / many <= INT32_MAX && a.size <= UINT32_MAX;
   for (const void* at : {static_cast<const void*>(a.dense), static_cast<const void*>(a.target)})
@@ -122,7 +122,7 @@ void move(const DeviceKernel& kernel, const Tensor& dense, const IndexMap& map, 
   const int device = dense.device().index;
   IndexArgs a = arguments_of(dense, map);
   const int64_t item = widen(a, dense.item_size());
-  if (!move_neighbours(a, item, gathers, device))
+  if (!move_neighbors(a, item, gathers, device))
     kernel(device, {bits_of(item), counter(a.count)}, grid_for(device, a.count), a);
 }
 
@@ -163,7 +163,7 @@ Divided divide(const Tensor& source, const IndexMap& map) {
   return made;
 }
 
-/// How many neighbours of a row are one access in both operands, wherever a key lies.
+/// How many neighbors of a row are one access in both operands, wherever a key lies.
 int row_vector(const Divided& d, int64_t item) {
   if (d.rows.dims == 0 || d.rows.dense[0] != 1 || d.rows.target[0] != 1) return 1;
   int64_t n = 1;

@@ -1,5 +1,5 @@
-// What kernels find wrong with values (indices outside, labels outside, checks of values). A kernel cannot throw,
-// and one that stops poisons the process: so the first thread that finds something writes it into a record of its
+// Reports wrong values that kernels find (indices outside, labels outside, checks of values). A kernel cannot throw,
+// and one that stops poisons the process. So the first thread that finds something writes it into a record of its
 // device, which the host can read, the kernel leaves the element out, and the next call that waits for the device
 // throws.
 #pragma once

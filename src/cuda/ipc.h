@@ -1,9 +1,9 @@
-// Memory and events that processes share. Whoever sends a tensor sends the driver's handle of the allocation that it
-// lies in, where in it, an event behind what is queued, and a counter in memory that both see. The receiver opens a
+// Shares memory and events between processes. The sender of a tensor sends the driver's handle of the allocation that
+// it lies in, where in it, an event behind what is queued, and a counter in memory that both see. The receiver opens a
 // handle once (however many tensors it holds), or maps the granules of an expandable segment, waits for the event on
 // its stream, and counts down when its storage dies. The sender's storage, when it dies, goes to a list until the
-// counter says that nobody uses it: its block would be another tensor's otherwise. What has a counter of 0 is let go
-// when something is shared, memory runs short or ipc_collect() is called.
+// counter says that nobody uses it: its block would be another tensor's otherwise. Storages with a counter of 0 are
+// released when something is shared, memory runs short or ipc_collect() is called.
 #pragma once
 
 #include <memory>

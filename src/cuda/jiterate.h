@@ -1,4 +1,4 @@
-// Element-wise kernels around functions that programs bring as text.
+// Compiles element-wise kernels around functions that programs bring as text.
 #pragma once
 
 #include <string>

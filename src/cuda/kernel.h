@@ -1,5 +1,5 @@
-// Kernels of the device: templates in the files of src/cuda/kernels, compiled for the arguments and the device that
-// they are first used with, and cached on disk (kernel_cache.h).
+// Defines kernels of the device: templates in the files of src/cuda/kernels, compiled for the arguments and the device
+// that they are first used with, and cached on disk (kernel_cache.h).
 #pragma once
 
 #include <cstdint>

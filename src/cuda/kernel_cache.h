@@ -1,8 +1,8 @@
-// Compiled kernels on disk: a file each under $FACULA_CACHE_DIR, else $XDG_CACHE_HOME/facula, else ~/.cache/facula,
-// in a folder `cuda`. A file holds the whole key (sources, options, architecture, the compiler's version) and a
-// checksum; it is written under another name and renamed, so that processes share the folder; what does not check
-// is ignored and written anew. Kernels that were compiled as one program share its image, which is a file of its own
-// that theirs name. Where nothing can be written, kernels are compiled once per process.
+// Caches compiled kernels on disk: a file each under $FACULA_CACHE_DIR, else $XDG_CACHE_HOME/facula, else
+// ~/.cache/facula, in a folder `cuda`. A file holds the whole key (sources, options, architecture, the compiler's
+// version) and a checksum. It is written under another name and renamed, so that processes share the folder; a file
+// that does not check is ignored and written anew. Kernels that were compiled as one program share its image, which is
+// a file of its own that theirs name. Where nothing can be written, kernels are compiled once per process.
 #pragma once
 
 #include <cstdint>

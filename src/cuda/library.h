@@ -1,6 +1,6 @@
-// NVIDIA's libraries, opened when first needed: the package is linked with none. FACULA_CUDA_DISABLE=cublas,cudnn
-// makes Facula work as if those were not there. With FACULA_CUDA=emulated the emulated device's library
-// (src/emulator) stands in the place of all that it has the functions of.
+// Opens NVIDIA's libraries when they are first needed: the package is linked with none.
+// FACULA_CUDA_DISABLE=cublas,cudnn makes Facula work as if those were not there. With FACULA_CUDA=emulated the emulated
+// device's library (src/emulator) stands in the place of all libraries whose functions it has.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
-// Handles of a library of which one thread at a time uses one, and which works on one stream: a thread has one for each
-// of the streams that it uses, so that nothing is locked and no stream is set again. Those of threads that have ended
-// are used by others.
+// Manages handles of libraries, each of which one thread at a time uses, and which work on one stream. A thread has one
+// for each of the streams that it uses, so that nothing is locked and no stream is set again. Those of threads that
+// have ended are used by others.
 #pragma once
 
 #include <map>

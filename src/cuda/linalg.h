@@ -1,4 +1,4 @@
-// Batches of matrices on the device, and what the files of linear algebra use of each other.
+// Declares batches of matrices on the device, and what the files of linear algebra use of each other.
 #pragma once
 
 #include "core/tensor.h"

@@ -1,6 +1,6 @@
-// Factorisations that solve systems: Cholesky, LU, QR, triangular systems, least squares; by cuSOLVER where it is there
+// Factorizations that solve systems: Cholesky, LU, QR, triangular systems, least squares; by cuSOLVER where it is there
 // and the policy of solver.cpp gives them to it, else by our own kernels. Panels of columns are
-// factorised by a block for each matrix; what a panel does to the columns behind it is a product, or many warps' work.
+// factorized by a block for each matrix; what a panel does to the columns behind it is a product, or many warps' work.
 #include "core/kernel.h"
 #include "cuda/linalg.h"
 #include "cuda/solver.h"

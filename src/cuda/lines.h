@@ -1,4 +1,4 @@
-// How the kernels along lines are launched.
+// Launches the kernels along lines.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// What the error about memory says: how much there is, why none of it fits, and who holds it.
+// Composes the error about memory: how much there is, why none of it fits, and what holds it.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// What an allocator did, for programs that look for who holds memory: its last actions, by PyTorch's names.
+// Records what an allocator did, for programs that look for what holds memory: its last actions, by PyTorch's names.
 #pragma once
 
 #include <atomic>

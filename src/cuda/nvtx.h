@@ -1,6 +1,6 @@
-// Markers and ranges for NVIDIA's profilers. A profiler names its library in the environment (NVTX_INJECTION64_PATH);
-// the library is opened with the first marker, as NVTX's headers open it, and says which of its functions to call.
-// Where there is none nothing happens.
+// Sets markers and ranges for NVIDIA's profilers. A profiler names its library in the environment
+// (NVTX_INJECTION64_PATH); the library is opened with the first marker, as NVTX's headers open it, and says which of
+// its functions to call. Where there is none nothing happens.
 #pragma once
 
 #include <cstdint>

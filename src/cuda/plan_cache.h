@@ -1,11 +1,12 @@
-// What libraries make for calls of one form (plans, layouts, or that they have none), cached for all threads.
+// Caches for all threads what libraries make for calls of one form (plans, layouts, or that they have none).
 //
 //   - A key is a struct of 64-bit members only, which is hashed and compared by its words.
-//   - A thread looks into a table of the plans that it used last before it looks into the map that all share, whose
-//     mutex is held to look and to insert; a plan is made under its own mutex, so that others are found meanwhile.
-//   - Plans are given streams, pointers and workspaces, and libraries do not promise that two threads may use one at
-//     once: its mutex is held while it is used, which is while work is queued, and hardly ever waited for.
-//   - What was not used for longest goes when there are more than `most`.
+//   - A thread first looks into a table of the plans that it used last, and then into the map that all threads share.
+//     The mutex of the map is held for looking and inserting. A plan is made under its own mutex, so that others can be
+//     found meanwhile.
+//   - Plans receive streams, pointers and workspaces, and libraries do not promise that two threads may use one at
+//     once. Its mutex is held while it is used, which is while work is queued, and hardly ever waited for.
+//   - If there are more than `most` plans, those that were not used for longest are dropped.
 #pragma once
 
 #include <atomic>

@@ -1,4 +1,4 @@
-// An allocator that a program brings, in the place of the caching one.
+// Uses an allocator that a program brings, in the place of the caching one.
 #pragma once
 
 #include "cuda/driver.h"

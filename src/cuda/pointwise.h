@@ -1,4 +1,4 @@
-// Element-wise work on the device.
+// Runs element-wise work on the device.
 #pragma once
 
 #include "cuda/kernel.h"

@@ -1,4 +1,4 @@
-// The family of an element-wise loop (family.h): its kernels for the dtypes and layouts that networks have.
+// Lists the family of an element-wise loop (family.h): its kernels for the dtypes and layouts that networks have.
 #pragma once
 
 #include <vector>

@@ -53,7 +53,7 @@ constexpr PoolKernels kMean{{"pool_windows.cuh", "avg_pool_windows"}, {"pool.cuh
 constexpr PoolKernels kMeanTransposed{{"pool_windows.cuh", "avg_pool_windows_transpose"},
                                       {"pool.cuh", "avg_pool_transpose"}};
 
-/// Windows of at most 3 x 3 neighbouring elements, at most 3 apart, in planes that 32 bits can count.
+/// Windows of at most 3 x 3 neighboring elements, at most 3 apart, in planes that 32 bits can count.
 bool are_small(const PoolArgs& p) {
   constexpr long long kMost = 3;
   if (p.axes[0].in != 1 || p.axes[0].out != 1 || p.axes[0].kernel != 1 || p.axes[0].adaptive) return false;
@@ -63,7 +63,7 @@ bool are_small(const PoolArgs& p) {
   return std::max(p.planes.in, p.planes.out) * last <= INT32_MAX;
 }
 
-/// How many neighbouring channels are one access; 0 where planes are contiguous.
+/// How many neighboring channels are one access; 0 where planes are contiguous.
 int channels_together(const PoolArgs& p, int64_t item) {
   constexpr int64_t kMostChannels = 8, kMostBytes = 16;
   if (p.planes.in_element == 1 && p.planes.out_element == 1) return 0;

@@ -1,4 +1,4 @@
-// How products are divided among blocks, for all that are made by kernels/product.cuh.
+// Divides products among blocks, for all that are made by kernels/product.cuh.
 #pragma once
 
 #include <string>

@@ -35,14 +35,14 @@ struct Drawing {
   PhiloxStart start;
 };
 /// Where a fill of `count` elements draws: PyTorch's grid, and the place in the generator, which is advanced. `wide`
-/// elements are made from four words. A thread of ours may draw for `neighbours` threads of PyTorch's.
-Drawing drawing(int device, int64_t count, int wide, Generator& generator, int neighbours = 1) {
+/// elements are made from four words. A thread of ours may draw for `neighbors` threads of PyTorch's.
+Drawing drawing(int device, int64_t count, int wide, Generator& generator, int neighbors = 1) {
   constexpr int64_t kThreads = 256, kWords = 4;
   const Properties& p = properties(device);
   const int64_t most = int64_t{p.multiprocessors} * (p.threads_per_multiprocessor / kThreads);
   const int64_t blocks = std::min((count + kThreads - 1) / kThreads, most);
   const int64_t turns = (count - 1) / (kThreads * blocks * wide) + 1;
-  const auto threads = static_cast<unsigned>(kThreads / neighbours);
+  const auto threads = static_cast<unsigned>(kThreads / neighbors);
   return {{threads, blocks}, advance(generator, static_cast<uint64_t>(turns * kWords))};
 }
 
@@ -156,14 +156,14 @@ void random_fill_cuda(const Tensor& given, const RandomFill& f, Generator& gener
   if (given.numel() == 0) return;
   if (f.distribution == Distribution::Permutation) return permute(given, generator);
   const int64_t n = given.numel() * (given.is_complex() ? 2 : 1);
-  const int neighbours = std::min(4, aligned_width(dtype, std::array{static_cast<const void*>(given.data())}));
+  const int neighbors = std::min(4, aligned_width(dtype, std::array{static_cast<const void*>(given.data())}));
   if (const auto w = integers_of(dtype, f)) {
-    const Drawing d = drawing(device, n, w->wide ? 2 : 4, generator, neighbours);
-    return whole(device, {dtype, w->wide, neighbours}, d.grid, given.data(), static_cast<Long>(n),
+    const Drawing d = drawing(device, n, w->wide ? 2 : 4, generator, neighbors);
+    return whole(device, {dtype, w->wide, neighbors}, d.grid, given.data(), static_cast<Long>(n),
                  FillArgs{0, 0, w->range, w->base}, d.start);
   }
-  const Drawing d = drawing(device, n, dtype == DType::Float64 ? 2 : 4, generator, neighbours);
-  real(device, {dtype, static_cast<int>(f.distribution), neighbours}, d.grid, given.data(), static_cast<Long>(n),
+  const Drawing d = drawing(device, n, dtype == DType::Float64 ? 2 : 4, generator, neighbors);
+  real(device, {dtype, static_cast<int>(f.distribution), neighbors}, d.grid, given.data(), static_cast<Long>(n),
        FillArgs{f.a, f.b, 0, 0}, d.start);
 }
 
@@ -177,7 +177,7 @@ void bernoulli_cuda(const Tensor& out, const Tensor& p, Generator& generator) {
          static_cast<const void*>(p.data()), static_cast<Long>(out.numel()), advance(generator, 10));
 }
 
-/// How many neighbours PyTorch's kernel of dropout reads at once: up to 16 bytes.
+/// How many neighbors PyTorch's kernel of dropout reads at once: up to 16 bytes.
 int dropout_vector(const Tensor& input) {
   const auto address = reinterpret_cast<uintptr_t>(input.data()),
              one = static_cast<uintptr_t>(item_size(input.dtype())), count = static_cast<uintptr_t>(input.numel());

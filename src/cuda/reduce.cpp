@@ -66,13 +66,13 @@ constexpr int kThreads = 256, kVectorBytes = 16;
 struct Share {
   bool columns;
   int warps;   // of rows: of each
-  int bytes;   // of an access to neighbours; 0: elements that are none
+  int bytes;   // of an access to neighbors; 0: elements that are none
   int places;  // FoldPlaces
 };
 
 int64_t quotient_up(int64_t n, int64_t by) { return (n + by - 1) / by; }
 
-/// The largest accesses of neighbours, to multiples of their size, for vectors that begin where the dimensions say.
+/// The largest accesses of neighbors, to multiples of their size, for vectors that begin where the dimensions say.
 int access_bytes(const void* data, int64_t item, std::initializer_list<std::pair<const FoldDims*, int>> dims) {
   auto all = static_cast<uint64_t>(reinterpret_cast<uintptr_t>(data));
   for (const auto& [those, first] : dims)
@@ -109,8 +109,8 @@ Share share_rows(FoldGrid& g, int64_t item, int device) {
   Share share{false, g.count <= 8 ? 0 : g.count <= 1024 ? 1 : 8, 0, kOneLine};
   int64_t wide = fold_wide(static_cast<int>(item));
   const int64_t length = g.reduced.dims ? g.reduced.shape[0] : 1;
-  const bool neighbours = g.reduced.dims && g.reduced.strides[0] == 1 && (g.reduced.dims == 1 || length % wide == 0);
-  if (neighbours) share.bytes = access_bytes(g.in, item, {{&g.retained, 0}, {&g.reduced, 1}});
+  const bool neighbors = g.reduced.dims && g.reduced.strides[0] == 1 && (g.reduced.dims == 1 || length % wide == 0);
+  if (neighbors) share.bytes = access_bytes(g.in, item, {{&g.retained, 0}, {&g.reduced, 1}});
   else wide = 1;
   const auto share_units = [&] {
     g.units = g.count / wide;
@@ -129,7 +129,7 @@ Share share_rows(FoldGrid& g, int64_t item, int device) {
   return share;
 }
 
-/// Whether neighbouring results are of neighbouring elements, and there are enough for the threads of a block.
+/// Whether neighboring results are of neighboring elements, and there are enough for the threads of a block.
 bool are_columns(const FoldGrid& g) {
   if (!g.retained.dims || !g.reduced.dims || g.retained.strides[0] >= g.reduced.strides[0]) return false;
   return std::min<int64_t>(g.retained.shape[0], kThreads) * g.count >= kThreads &&
@@ -139,10 +139,10 @@ bool are_columns(const FoldGrid& g) {
 /// Blocks for strips of 32 vectors, of more where there are few rows.
 Share share_columns(FoldGrid& g, int64_t item, int64_t total, int device) {
   constexpr int kRows = 4;  // at least, that a thread requests at once
-  const bool neighbours =
+  const bool neighbors =
       g.retained.strides[0] == 1 && access_bytes(g.in, item, {{&g.retained, 1}, {&g.reduced, 0}}) == kVectorBytes;
   int64_t wide = column_wide(static_cast<int>(item), static_cast<int>(total));
-  if (!neighbours || g.retained.shape[0] % wide) wide = 1;
+  if (!neighbors || g.retained.shape[0] % wide) wide = 1;
   const int64_t vectors = g.retained.shape[0] / wide;
   const auto most = static_cast<int>(std::bit_ceil(static_cast<uint64_t>(std::min<int64_t>(vectors, kThreads))));
   g.lanes = std::min(most, 32);

@@ -1,4 +1,4 @@
-// Normalisations of rows.
+// Normalizations of rows.
 #include "cuda/kernels/row_norm_args.h"
 #include "cuda/lines.h"
 #include "ops/norm.h"
@@ -33,14 +33,14 @@ RowArgs row_args(const Tensor& self, const Tensor& weight, const Tensor& mean, c
   return p;
 }
 
-void run_rows(const RowKernels& kernels, const Tensor& self, DType compute, const RowArgs& p, bool centred) {
+void run_rows(const RowKernels& kernels, const Tensor& self, DType compute, const RowArgs& p, bool centered) {
   if (p.rows == 0) return;
   const int device = self.device().index;
   const DType dtype = self.dtype();
   const int64_t n = p.channels * p.inner;
   RowShare share = row_share(n, dtype, {p.self, p.grad ? p.grad : p.self, p.out}, p.grad != nullptr);
-  int form = (centred ? kCentred : 0) | (p.weight ? kHasWeight : 0) | (p.bias ? kHasBias : 0);
-  if (p.inner > 1) form |= p.inner % row_vector(dtype) == 0 ? kOfVectors : kOfNeighbours;
+  int form = (centered ? kCentered : 0) | (p.weight ? kHasWeight : 0) | (p.bias ? kHasBias : 0);
+  if (p.inner > 1) form |= p.inner % row_vector(dtype) == 0 ? kOfVectors : kOfNeighbors;
   else share.whole = share.whole && begins_vector(p.weight, compute) && begins_vector(p.bias, compute);
   if (share.held) {
     if (share.whole) form |= kWholeRows;
@@ -133,7 +133,7 @@ void row_norm_backward_cuda(const RowGradients& made, const Tensor& grad, const 
   p.mean = mean.data();
   p.rstd = rstd.data();
   const int form =
-      (center ? kCentred : 0) | (made.weight.defined() ? kHasWeight : 0) | (made.bias.defined() ? kHasBias : 0);
+      (center ? kCentered : 0) | (made.weight.defined() ? kHasWeight : 0) | (made.bias.defined() ? kHasBias : 0);
   row_sums(made.weight, made.bias, p, self, rstd.dtype(), form);
 }
 

@@ -1,4 +1,4 @@
-// Scans for other kernels.
+// Declares scans for other kernels.
 #pragma once
 
 #include "core/tensor.h"

@@ -1,5 +1,5 @@
-// Factorisations by cuSOLVER. Each function does what the kernel of its name in ops/linalg.h does, for batches as
-// linalg.h has them (matrices, rows, columns), column after column, or gives false and does nothing: where the library
+// Factorizes matrices by cuSOLVER. Each function does what the kernel of its name in ops/linalg.h does, for batches as
+// linalg.h has them (matrices, rows, columns), column after column. It returns false and does nothing where the library
 // is not there, lacks the function, or the policy (solver.cpp opens with it) leaves the task to our own kernels.
 #pragma once
 

@@ -1,4 +1,4 @@
-// Sorting for other kernels.
+// Declares sorting for other kernels.
 #pragma once
 
 #include "core/tensor.h"

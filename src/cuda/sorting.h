@@ -1,4 +1,4 @@
-// Sums of counts and a stable sort, of which scatters, selections and permutations are made.
+// Declares sums of counts and a stable sort, of which scatters, selections and permutations are made.
 #pragma once
 
 #include "core/tensor.h"

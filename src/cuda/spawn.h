@@ -1,5 +1,5 @@
-// Starting a program and waiting for it. The emulated device uses this too, and is compiled from sources in the
-// package: only the standard library and POSIX are included.
+// Starts a program and waits for it. The emulated device uses this too, and is compiled from sources in the package, so
+// only the standard library and POSIX are included.
 #pragma once
 
 #include <fcntl.h>

@@ -1,5 +1,5 @@
-// Streams and events. A Stream's id is the driver's handle; 0 is the device's default stream, with which others do
-// not wait for each other unless an event says so.
+// Declares streams and events. A Stream's id is the driver's handle; 0 is the device's default stream, with which
+// others do not wait for each other unless an event says so.
 #pragma once
 
 #include <cstdint>

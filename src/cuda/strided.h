@@ -1,4 +1,4 @@
-// Plans whose operands lie in their own ways, as kernels that know these ways are given them.
+// Describes plans for kernels that are compiled for the layouts of their operands.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,5 @@
-// Words by which the blocks of one kernel find out which of them comes last (is_last_block in kernels/block.cuh).
+// Provides the words by which the blocks of one kernel find out which of them comes last (is_last_block in
+// kernels/block.cuh).
 #pragma once
 
 namespace facula::cuda {

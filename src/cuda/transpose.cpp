@@ -17,7 +17,7 @@ bool is_whole(const PlanOperand& operand, int64_t size, IntList strides, size_t 
   return whole;
 }
 
-/// The dimension along which the input's elements are neighbours, where tiles can be made of it and the first; else 0.
+/// The dimension along which the input's elements are neighbors, where tiles can be made of it and the first; else 0.
 size_t other_side(const JoinedPlan& plan) {
   if (plan.strides(0)[0] != 1 || plan.strides(1)[0] <= 0 || plan.shape()[0] < kLeastSide) return 0;
   for (size_t d = 1; d < plan.shape().size(); ++d)

@@ -1,4 +1,4 @@
-// Copies that exchange the innermost dimension with another one.
+// Copies tensors, exchanging the innermost dimension with another one.
 #pragma once
 
 #include "ops/iterator.h"

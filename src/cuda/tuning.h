@@ -1,6 +1,6 @@
-// Which of cuBLASLt's ways a product takes where a program wants the fastest (cuda.tunable): they are timed when a
-// problem is first met, and what came out is stored in a file that other runs read. Names are those of PyTorch's files;
-// the columns of a product are cuBLAS's, so a row-major product has its sides exchanged.
+// Selects which of cuBLASLt's algorithms a product uses where a program wants the fastest (cuda.tunable). They are
+// timed when a problem is first met, and the result is stored in a file that other runs read. Names are those of
+// PyTorch's files; the columns of a product are cuBLAS's, so a row-major product has its sides exchanged.
 #pragma once
 
 #include <atomic>

@@ -5,6 +5,7 @@
 
 #include "autograd/engine.h"
 #include "autograd/inplace.h"
+#include "core/tensor_changes.h"
 #include "functions.h"
 
 namespace torch {
@@ -64,6 +65,7 @@ Tensor Tensor::detach() const {
 }
 Tensor& Tensor::detach_() const {
   FACULA_CHECK(!is_view(), ErrorKind::Runtime, "detach_: got a view (detach() gives a tensor of its own)");
+  facula::notify_tensor_changes(core_);
   facula::clear_history(core_);
   return const_cast<Tensor&>(*this);
 }
@@ -90,6 +92,7 @@ void Tensor::set_data(const Tensor& source) const {
   facula::TensorImpl* impl = core_.impl();
   const facula::Tensor& from = source.core_;
   facula::Storage* storage = from.storage();
+  facula::notify_tensor_changes(core_);
   facula::retain(storage);
   facula::release(impl->storage);
   impl->storage = storage;

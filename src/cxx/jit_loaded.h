@@ -1,4 +1,4 @@
-// What torch::jit::Module shares among its copies: a program, and how its arguments and results are nested.
+// Holds what the copies of a torch::jit::Module share: a program, and how its arguments and results are nested.
 #pragma once
 
 #include "program/archive.h"

@@ -1,4 +1,4 @@
-// Makes the library ready: which kernels there are. The Python module and every program in C++ begin with it.
+// Makes the library ready by registering its kernels. The Python module and every program in C++ begin with it.
 #pragma once
 
 namespace facula {

@@ -1,4 +1,4 @@
-// Pools over windows at random places, responses normalised across maps, grids of affine maps.
+// Pools over windows at random places, responses normalized across maps, grids of affine maps.
 #include <cmath>
 
 #include "torch/nn/images.h"

@@ -1,6 +1,6 @@
-// PyTorch's archives: a tree of named values here, a pickle and the bytes of tensors in a zip file there.
-// Reading makes tensors, numbers, texts, lists and dictionaries; of the names in a pickle a fixed list is known, and
-// objects are only the names and values that they hold.
+// Reads and writes PyTorch's archives: a tree of named values here, a pickle and the bytes of tensors in a zip file
+// there. Reading makes tensors, numbers, texts, lists and dictionaries; of the names in a pickle a fixed list is known,
+// and objects are only the names and values that they hold.
 #pragma once
 
 #include "torch/serialize.h"

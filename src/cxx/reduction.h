@@ -1,4 +1,4 @@
-// What losses do with their elements, as the functions take it.
+// Translates the words by which programs choose how a loss is reduced to the numbers that the functions take.
 #pragma once
 
 #include "torch/nn/functional.h"

@@ -1,5 +1,5 @@
-// What the ranks of a group send each other before a collective: what they call, and values that are so few that they
-// travel with it.
+// Defines what the ranks of a group send each other before a collective: what they call, and values that are so few
+// that they travel with it.
 #pragma once
 
 #include <cstdint>

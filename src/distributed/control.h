@@ -1,7 +1,7 @@
-// What the ranks send each other beside their data, through the store: a log that every rank reads on a thread of its
-// own. The server writes into it when the connection of a rank ends ("lost"), or says nothing for 12 s ("silent");
-// ranks write that they leave in order ("left"), query what the others do ("query"), which each answers under a key,
-// and say that they have found that ranks wait for each other ("stuck"; deadlock.h).
+// Implements what the ranks send each other beside their data, through the store: a log that every rank reads on a
+// thread of its own. The server writes into it when the connection of a rank ends ("lost"), or says nothing for 12 s
+// ("silent"); ranks write that they leave in order ("left"), query what the others do ("query"), which each answers
+// under a key, and say that they have found that ranks wait for each other ("stuck"; deadlock.h).
 //
 // Liveness is in control.cpp, reports about operations that wait are in control_report.cpp. How a world begins is in
 // join.cpp.

@@ -1,4 +1,4 @@
-// What joining, liveness and reports of a world share: names of keys in the store, and its log.
+// Declares what joining, liveness and reports of a world share: names of keys in the store, and its log.
 #pragma once
 
 #include <functional>

@@ -1,6 +1,6 @@
-// What moves bytes between processes: MPI (mpi.cpp), NCCL for memory of devices (nccl.cpp), or nobody (local.cpp). An
-// engine only starts transfers and says when they are done; fingerprints, deadlines, reports, layouts and handles are
-// above it, in world.h, alike for all engines.
+// Defines the interface of engines, which move bytes between processes: MPI (mpi.cpp), NCCL for memory of devices
+// (nccl.cpp), or copies within one process (local.cpp). An engine only starts transfers and says when they are done;
+// fingerprints, deadlines, reports, layouts and handles are above it, in world.h, alike for all engines.
 //
 // With memory of a device "done" means that the transfer is queued on a stream of the engine's: what has to come before
 // it and what follows it wait by events.

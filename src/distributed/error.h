@@ -1,4 +1,4 @@
-// Errors between processes; each kind is a class of facula.distributed.
+// Defines errors between processes; each kind is a class of facula.distributed.
 #pragma once
 
 #include "core/error.h"

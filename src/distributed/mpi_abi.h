@@ -1,5 +1,5 @@
-// What is used of MPI's standard ABI (MPI 5.0, chapter 20, ABI version 1.0): the numbers and layouts are the
-// standard's. No MPI is needed to build; mpi.cpp opens one when several processes come together.
+// Declares what Facula uses of MPI's standard ABI (MPI 5.0, chapter 20, ABI version 1.0). The numbers and layouts are
+// the standard's. No MPI is needed to build; mpi.cpp opens one when several processes come together.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// The MPI library of this process, opened when several processes come together.
+// Opens the MPI library of this process when several processes come together.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Collectives among devices of one process, by NCCL: a communicator for each device of a list, which stay.
+// Runs collectives among devices of one process by NCCL, with a communicator for each device of a list, which stay.
 #pragma once
 
 #include "core/tensor.h"

@@ -1,5 +1,5 @@
-// NCCL as the engine and the collectives within one process call it: its functions, its errors, and streams for
-// communicators.
+// Declares NCCL as the engine and the collectives within one process call it: its functions, its errors, and streams
+// for communicators.
 #pragma once
 
 #include "core/dtype.h"

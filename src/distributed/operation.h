@@ -1,4 +1,4 @@
-// A collective or a message: what was called, the transfers that it is made of, and how far it is.
+// Describes a collective or a message: what was called, the transfers that it is made of, and how far it is.
 #pragma once
 
 #include <atomic>

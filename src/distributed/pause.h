@@ -1,4 +1,4 @@
-// How a thread waits for what it has to look at again and again: first at once, then less and less often.
+// Makes a thread wait for what it has to look at again and again: first at once, then less and less often.
 #pragma once
 
 #include <sched.h>

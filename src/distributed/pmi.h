@@ -1,5 +1,5 @@
-// A server of PMI-1, the protocol by which an MPI library learns from its launcher who the other processes are. Here
-// every process answers its own library, from the store: no mpirun is needed.
+// Implements a server of PMI-1, the protocol by which an MPI library learns from its launcher who the other processes
+// are. Here every process answers its own library, from the store: no mpirun is needed.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// Who holds a port, as far as the system says.
+// Finds who holds a port, as far as the system says.
 #pragma once
 
 #include <string>

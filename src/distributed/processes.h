@@ -1,4 +1,4 @@
-// What the system says of the processes on this machine. A process is named as in "host pid 7".
+// Reports what the system says of the processes on this machine. A process is named as in "host pid 7".
 #pragma once
 
 #include <string>

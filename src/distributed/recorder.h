@@ -1,4 +1,4 @@
-// The flight recorder: plain facts about the last operations of a process, also when they never end.
+// Implements the flight recorder: plain facts about the last operations of a process, also when they never end.
 #pragma once
 
 #include <deque>

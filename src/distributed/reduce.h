@@ -1,4 +1,4 @@
-// How MPI reduces a dtype: a type and an op of its own, or one of ours.
+// Defines how MPI reduces a dtype: by a type and an op of its own, or one of ours.
 #pragma once
 
 #include "distributed/engine.h"

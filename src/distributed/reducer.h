@@ -1,18 +1,19 @@
-// Gradients of several processes, averaged while the backward pass runs.
+// Averages gradients of several processes while the backward pass runs.
 //
-// Policy
-//   - Parameters are put into buckets in the order in which their gradients are expected; who fills the buckets is
-//     above (facula/distributed/_reducer.py). A gradient is copied into its place in the bucket, times 1 / world
-//     size, when it is ready, and becomes a view of the bucket. A bucket that is full is summed over the processes
-//     while the pass goes on: in the order of the buckets, so that all processes call the same.
-//   - Behind its gradients a bucket has one number for each of them, above 0 where the parameter got a gradient:
-//     after the sum it says whether any process used the parameter, so that one that nobody used keeps what it had,
-//     and unused ones need no message of their own. Those that the pass does not lead to are known when it begins.
-//   - A storage that somebody else looks at (gradients that a program keeps) is not written to in the next pass.
+// Policy:
+//   - Parameters are put into buckets in the order in which their gradients are expected;
+//     facula/distributed/_reducer.py fills the buckets. When a gradient is ready, it is copied into its place in the
+//     bucket, times 1 / world size, and becomes a view of the bucket. A full bucket is summed over the processes while
+//     the pass goes on, in the order of the buckets, so that all processes call the same.
+//   - Behind its gradients a bucket has one number for each of them, above 0 if the parameter got a gradient. After the
+//     sum it says whether any process used the parameter. So a parameter that nobody used leaves its gradient as it
+//     was, and unused ones need no message of their own. Parameters that the pass does not lead to are known when it
+//     begins.
+//   - A storage that somebody else holds (gradients that a program stores) is not written to in the next pass.
 //   - The first pass of a static graph shows how often a parameter gets a part of its gradient; it is summed at its
 //     end.
 //   - Hooks of the leaves do the work, on the thread of the pass and without the interpreter. They know the reducer
-//     only as long as it lives. Communication hooks are the program's (`Hooks`): called once for a bucket.
+//     only as long as it lives. Communication hooks are the program's (`Hooks`), and are called once for each bucket.
 //   - A pass that fails is forgotten, with the storages that transfers may still be writing to.
 #pragma once
 

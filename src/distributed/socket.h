@@ -1,5 +1,5 @@
-// TCP connections with deadlines. Every wait ends: at its deadline, when the other side is gone, or, on a thread that
-// runs Python code, at Ctrl-C.
+// Implements TCP connections with deadlines. Every wait ends: at its deadline, when the other side is gone, or, on a
+// thread that runs Python code, at Ctrl-C.
 #pragma once
 
 #include <chrono>

@@ -1,8 +1,8 @@
-// A store: keys and values that processes share, by which they find each other.
+// Defines stores: keys and values that processes share, by which they find each other.
 //
-// Every call is a Request, which a StoreTable answers from what it holds or says for which key it has
-// to wait. The kinds of stores differ in how a request gets to the table: HashStore has one in this process, TCPStore
-// sends it to the server (tcp_store.h), FileStore repeats a log in a file, PrefixStore calls another store.
+// Every call is a Request. A StoreTable answers it from its entries, or says for which key it has to wait. The kinds of
+// stores differ in how a request gets to the table: HashStore has one in this process, TCPStore sends the request to
+// the server (tcp_store.h), FileStore repeats a log in a file, and PrefixStore calls another store.
 #pragma once
 
 #include <condition_variable>

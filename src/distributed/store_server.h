@@ -1,4 +1,4 @@
-// The server of a TCPStore: one thread that answers all clients.
+// Implements the server of a TCPStore: one thread that answers all clients.
 #pragma once
 
 #include <optional>

@@ -1,9 +1,8 @@
-// TCPStore: a server in one process, which the others reach over TCP.
+// Implements TCPStore: a server in one process, which the others reach over TCP.
 //
-// Protocol, version 1. A client opens with kMagic, its version and a token; the server answers with kMagic, its
-// version, and Done or why it refuses. Then requests and replies follow each other, each after its length in 32 bits;
-// a request comes with how long it may wait. Clients without the token of FACULA_STORE_TOKEN, where it is set, are
-// refused.
+// Protocol, version 1. A client opens with kMagic, its version and a token. The server answers with kMagic, its
+// version, and Done or the reason why it refuses. Then requests and replies follow each other, each after its length in
+// 32 bits. A request says how long it may wait. If FACULA_STORE_TOKEN is set, clients without this token are refused.
 #pragma once
 
 #include <atomic>

@@ -1,5 +1,5 @@
-// What travels between processes, as bytes: numbers in little-endian order, strings and lists after their length.
-// A Reader believes no length: what it reads may come from anybody who found the port.
+// Encodes what travels between processes as bytes: numbers in little-endian order, strings and lists after their
+// length. A Reader trusts no length: what it reads may come from anybody who found the port.
 #pragma once
 
 #include <cstdint>

@@ -1,23 +1,24 @@
-// The processes that work together: their engine, the groups among them, and the thread that looks after what is
-// under way.
+// Manages the processes that work together: their engine, the groups among them, and the thread that looks after
+// operations under way.
 //
-// Operations of a group run one after another; groups, and messages between two ranks, are independent of each other.
-// A collective has two steps. First the ranks agree: they reduce the fingerprint of what each has called, by the same
-// transfer for every kind, so that it pairs also when they call different things; there is all the waiting for late
-// ranks, and the program's memory is not in the engine's hands yet. Then the elements move.
+// Operations of a group run one after another. Groups, and messages between two ranks, are independent of each other. A
+// collective has two steps. First the ranks agree: they reduce the fingerprint of what each has called, by the same
+// transfer for every kind, so that it pairs also when they call different things. All waiting for late ranks happens in
+// this step, and the program's memory is not in the engine's hands yet. Then the elements move.
 //
-// Who waits for an operation drives the engine itself; a thread of the world drives it while nobody waits. Waits look
-// for 1 ms (where ranks share processors for 20 us, and then yield), and then sleep longer and longer, up to 250 us.
-// What cannot be done before its deadline is an error; memory that a transfer may still touch is never freed then.
+// Whoever waits for an operation drives the engine itself; a thread of the world drives it while nobody waits. A wait
+// polls for 1 ms (where ranks share processors for 20 us, and then yields), and then sleeps longer and longer, up to
+// 250 us. An operation that is not done before its deadline is an error. Memory that a transfer may still touch is
+// never freed then.
 //
-// Tensors of a device have an engine of their own (NCCL), in groups that want it. Their ranks agree as others do, on
-// the host, by the first engine; then the transfers are queued behind what the calling stream has to do, and the
-// operation is the device's. Who waits for it makes its stream wait. The world looks at the event behind it: when it
-// is late, or a rank is lost, the engine ends what is queued, and the next call that waits for the device throws.
+// Tensors of a device have an engine of their own (NCCL), in groups that request it. Their ranks agree as others do, on
+// the host, by the first engine. Then the transfers are queued behind the work of the calling stream, and the operation
+// is the device's. Whoever waits for it makes its stream wait. The world watches the event behind it: when it is late,
+// or a rank is lost, the engine ends what is queued, and the next call that waits for the device throws.
 //
-// The phases of an operation are drawn in operation.h. One mutex guards the class, whose functions are in four files:
-// operations and the thread (world.cpp), what is left to devices (world_devices.cpp), groups (world_groups.cpp), and
-// what is known of waits and failures (world_state.cpp). Liveness is Control's (control.h).
+// operation.h draws the phases of an operation. One mutex guards the class, whose functions are in four files:
+// operations and the thread (world.cpp), operations on devices (world_devices.cpp), groups (world_groups.cpp), and what
+// is known of waits and failures (world_state.cpp). Liveness is Control's (control.h).
 #pragma once
 
 #include <condition_variable>

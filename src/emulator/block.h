@@ -1,9 +1,9 @@
 // Runs the blocks of a kernel one after the other, and the threads of a block by turns, on the calling thread.
 //
-// A thread runs until it returns or waits: a kernel without barriers is a plain loop over its threads, without a
-// switch. A thread that waits keeps the stack that it is on, and another stack goes on with the threads not yet
-// started. Blocks and threads begin in the requested order. What a GPU would leave undefined is an error here:
-// barriers that only some threads reach, or at two places at once; warps whose lanes wait for each other for ever.
+// A thread runs until it returns or waits, so a kernel without barriers is a plain loop over its threads, without a
+// switch. A thread that waits stays on its stack, and another stack goes on with the threads that have not started.
+// Blocks and threads begin in the requested order. What a GPU leaves undefined is an error here: barriers that only
+// some threads reach, or at two places at once, and warps whose lanes wait for each other for ever.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What the parts of cuDNN's stand-in share.
+// Declares what the parts of cuDNN's stand-in share.
 #pragma once
 
 #include "cuda/abi_cudnn.h"

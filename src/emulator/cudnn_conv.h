@@ -1,4 +1,4 @@
-// Convolutions of cuDNN's stand-in, by loops on the host.
+// Computes convolutions of cuDNN's stand-in, by loops on the host.
 #pragma once
 
 #include <string>

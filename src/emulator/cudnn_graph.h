@@ -1,4 +1,4 @@
-// Graphs of several operations, as attention is one, of cuDNN's stand-in.
+// Runs graphs of several operations, such as attention, for cuDNN's stand-in.
 #pragma once
 
 #include <array>

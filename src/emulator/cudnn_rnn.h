@@ -1,4 +1,4 @@
-// What the parts of cuDNN's recurrent stand-in share: descriptors, where weights lie, and passes.
+// Declares what the parts of cuDNN's recurrent stand-in share: descriptors, where weights lie, and passes.
 #pragma once
 
 #include <vector>

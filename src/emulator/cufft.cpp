@@ -125,7 +125,7 @@ int64_t bytes_of(const FftPlan& p, const Side& s) {
 
 // ---- transforms
 
-/// Every `step`-th of n points, to neighbours.
+/// Every `step`-th of n points, to neighbors.
 void transform_line(const Number* in, Number* out, long long n, long long step, double sign) {
   if (n == 1) {
     *out = *in;

@@ -1,8 +1,8 @@
-// What the parts of cuSOLVER's stand-in share: handles, checks of arguments, and LAPACK.
+// Declares what the parts of cuSOLVER's stand-in share: handles, checks of arguments, and LAPACK.
 //
-// A stand-in checks what it is given, and computes by LAPACK's routines of the OpenBLAS that lies beside this library.
-// What cuSOLVER leaves open is spoilt: workspaces, the pivots of matrices with NaN. Where it may not end (spectra of
-// matrices that are not finite), that is an error here.
+// A stand-in checks its arguments, and computes by LAPACK's routines of the OpenBLAS that lies beside this library. It
+// overwrites what cuSOLVER leaves open: workspaces, and the pivots of matrices with NaN. Calls for which cuSOLVER may
+// not end (spectra of matrices that are not finite) are an error here.
 #pragma once
 
 #include <cmath>

@@ -1,6 +1,6 @@
-// What a kernel sees of a GPU when the host's compiler compiles it: CUDA's names over the emulator's functions.
-// Included before the kernel's source, which is otherwise what NVRTC compiles. No standard header, so that a kernel
-// takes a twentieth of a second to compile.
+// Defines what a kernel sees of a GPU when the host's compiler compiles it: CUDA's names over the emulator's functions.
+// It is included before the kernel's source, which is otherwise what NVRTC compiles. It includes no standard header, so
+// that a kernel takes a twentieth of a second to compile.
 #pragma once
 
 struct Index3 {

@@ -1,4 +1,4 @@
-// Stacks to switch between: what a thread of a kernel waits on at a barrier. A switch is a dozen instructions; no
+// Switches between stacks, on which the threads of a kernel wait at a barrier. A switch is a dozen instructions; no
 // system call, no operating-system thread for each thread of a block.
 #pragma once
 

@@ -1,4 +1,4 @@
-// What the driver's handles stand for. A handle is a number that never comes back: one that was never made, or was
+// Maps the driver's handles to objects. A handle is a number that never comes back: one that was never made, or was
 // destroyed, is known as such, where an address could be another object's by now.
 #pragma once
 

@@ -1,5 +1,5 @@
-// What the stand-ins of NVIDIA's libraries share. They check their arguments as the libraries do, queue loops over host
-// memory, and remember what was requested: facula_emulated_requests() gives it to tests.
+// Declares what the stand-ins of NVIDIA's libraries share. They check their arguments as the libraries do, queue loops
+// over host memory, and remember what was requested: facula_emulated_requests() gives it to tests.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// What the stand-in for NCCL shares among processes: a table for each communicator, and a file for each rank in which
-// it puts what others read.
+// Declares what the stand-in for NCCL shares among processes: a table for each communicator, and a file for each rank
+// in which it puts what others read.
 #pragma once
 
 #include <array>

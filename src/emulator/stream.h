@@ -1,14 +1,14 @@
-// Streams, events and memory of the emulated device.
+// Implements streams, events and memory of the emulated device.
 //
-// FACULA_EMULATED_MODE says when queued work runs: `async`, on a thread of each stream (FACULA_EMULATED_JITTER:
-// with random waits of up to so many microseconds); `eager`, at the call; `lazy`, not before the host waits for it,
-// so that a wait which is missing shows every time. Memory is one arena; outside of queued work it is inaccessible
-// in the last two modes: a host that reads device memory dies. Fresh and released memory is filled with patterns. With
+// FACULA_EMULATED_MODE says when queued work runs: `async`, on a thread of each stream (FACULA_EMULATED_JITTER: with
+// random waits of up to so many microseconds); `eager`, at the call; `lazy`, not before the host waits for it, so that
+// a missing wait shows every time. Memory is one arena. In the last two modes it is inaccessible outside of queued
+// work, so a host that reads device memory dies. Fresh and released memory is filled with patterns. With
 // FACULA_EMULATED_GUARD=1 every allocation ends where inaccessible memory begins, and is inaccessible once it is
-// released: a kernel that goes there ends the process, with its name and the place.
+// released. A kernel that goes there ends the process, with its name and the place.
 //
 // FACULA_CUDA=null is a driver for measuring the host's part of an op and for listing kernels: nothing is compiled,
-// launches return at once, copies run at the call.
+// launches return at once, and copies run at the call.
 #pragma once
 
 #include <atomic>

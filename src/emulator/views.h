@@ -1,9 +1,9 @@
-// What the blocks of a running kernel see of what the others write to memory, where FACULA_EMULATED_FENCES says that it
-// counts. A GPU promises no more than this: that a block sees what another one wrote before a __threadfence(), if that
-// one then changed a word by an atomic function, and this one has looked at the word in the same way and passed a fence
-// since. So a block here begins with what was there before the kernel. A fence gives its writes to the others, and
-// theirs to it where it has called an atomic function before. What no fence gave away is seen when the kernel has
-// ended. Words that atomic functions change are everybody's at once.
+// Determines what the blocks of a running kernel see of the others' writes to memory, where FACULA_EMULATED_FENCES
+// requests it. A GPU promises no more than this: that a block sees what another one wrote before a __threadfence(), if
+// that one then changed a word by an atomic function, and this one has looked at the word in the same way and passed a
+// fence since. So a block here begins with what was there before the kernel. A fence gives its writes to the others,
+// and theirs to it where it has called an atomic function before. Writes that no fence gave away are seen when the
+// kernel has ended. Words that atomic functions change are everybody's at once.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// The guarded memory: one range of addresses, opened for kernels only.
+// Manages the guarded memory: one range of addresses, opened for kernels only.
 #pragma once
 
 #include <cstddef>

@@ -1,8 +1,8 @@
-// A second device without a second device: finds code that takes for granted that memory is the host's.
+// Implements a second device without hardware, which finds code that takes for granted that memory is the host's.
 //
-// Its memory is one arena that nobody may touch (PROT_NONE) but its own kernels, while they run; those are the CPU's.
-// A host access to it is a segmentation fault, which a handler reports with the last kernel and a backtrace. So what
-// works on this device makes no host access, and a device with memory of its own needs nothing but kernels.
+// Its memory is one arena that is inaccessible (PROT_NONE) except for its own kernels while they run; those are the
+// CPU's. A host access to it is a segmentation fault, which a handler reports with the last kernel and a backtrace. So
+// code that works on this device makes no host access, and a device with memory of its own needs nothing but kernels.
 #pragma once
 
 #include <cstdint>

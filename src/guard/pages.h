@@ -1,5 +1,5 @@
-// The CPU's memory between pages that nobody may touch: finds kernels that read or write past the ends of their
-// tensors, or after these are gone, at the speed of an ordinary build.
+// Puts the CPU's memory between pages that nobody may touch. This finds kernels that read or write past the ends of
+// their tensors, or after these are gone, at the speed of an ordinary build.
 #pragma once
 
 namespace facula::guard {

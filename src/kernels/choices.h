@@ -1,4 +1,4 @@
-// What the host chooses and kernels of all devices do.
+// Defines choices that the host makes and that kernels of all devices carry out.
 #pragma once
 
 namespace facula::kernels {

@@ -1,4 +1,4 @@
-// Complex numbers and their elementary functions.
+// Defines complex numbers and their elementary functions.
 //
 // Edges (infinities, NaN, signed zeros, branch cuts) follow Annex G of the C standard. The functions are
 // stated once, in double; float32 goes through double, where none of the intermediate overflows can happen.

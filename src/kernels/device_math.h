@@ -1,5 +1,5 @@
-// Elementary functions in float32 as CUDA devices compute them, by instructions that the host has not and by functions
-// of NVIDIA's compiler. Kernels of the emulated device are made of the same text.
+// Computes elementary functions in float32 as CUDA devices do, by instructions that the host does not have and by
+// functions of NVIDIA's compiler. Kernels of the emulated device are made of the same text.
 #pragma once
 
 #include "math.h"

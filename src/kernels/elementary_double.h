@@ -1,6 +1,5 @@
-// Elementary functions in float64. exp, log, tanh, erf, sin, cos and their near relatives are branch-free,
-// the rest are the C library's. Coefficients are minimax fits (Remez) of relative error on the intervals
-// named beside them.
+// Computes elementary functions in float64. exp, log, tanh, erf, sin, cos and their near relatives are branch-free, the
+// rest are the C library's. Coefficients are minimax fits (Remez) of relative error on the intervals named beside them.
 #pragma once
 
 #include "math.h"

@@ -1,5 +1,5 @@
-// Elementary functions in float32, branch-free: one call becomes one lane of a vector. What CUDA devices do in another
-// way is in device_math.h.
+// Computes elementary functions in float32, branch-free, so that one call becomes one lane of a vector. What CUDA
+// devices do in another way is in device_math.h.
 //
 // Coefficients are minimax fits (Remez) of relative error, made for the intervals named beside them.
 // Errors are stated in units in the last place, as found by tests/cpp/test_math.cpp.

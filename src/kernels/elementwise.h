@@ -1,8 +1,8 @@
-// The scalar functions of ops/elementwise.yaml that math.h and complex.h do not hold already.
+// Defines the scalar functions of ops/elementwise.yaml that are not in math.h and complex.h.
 //
 // T is the compute type: float, double, Complex<float>, Complex<double>, an integer type or bool. Integer
 // arithmetic wraps around. Where two values are possible both are computed and one is picked, so that the
-// loops vectorise.
+// loops vectorize.
 #pragma once
 
 #include "complex.h"
@@ -369,7 +369,7 @@ FACULA_FN T power_of_two(int exponent) {
                     : from_bits(static_cast<Bits>(1) << (e - least + digits));
 }
 
-/// The neighbour among numbers of `digits` binary digits that are multiples of 2^lowest, of the type's own where digits
+/// The neighbor among numbers of `digits` binary digits that are multiples of 2^lowest, of the type's own where digits
 /// is 0. Their bit patterns lie evenly above the subnormal numbers, and these lie evenly themselves.
 template <Real T>
 FACULA_FN T nextafter_of(T self, T other, T digits, T lowest) {
@@ -389,7 +389,7 @@ FACULA_FN T nextafter_of(T self, T other, T digits, T lowest) {
   return self != self || other != other ? self + other : (self == other ? other : moved);
 }
 
-/// The neighbour where numbers are the type's own.
+/// The neighbor where numbers are the type's own.
 template <Real T>
 FACULA_FN T nextafter_of_own(T self, T other, T, T) {
   return nextafter(self, other);

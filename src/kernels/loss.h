@@ -1,4 +1,4 @@
-// Losses of one element.
+// Computes losses of one element.
 #pragma once
 
 #include "elementwise.h"

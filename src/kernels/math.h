@@ -1,4 +1,4 @@
-// Elementary functions of one real number, for every kernel of the library.
+// Computes elementary functions of one real number, for every kernel of the library.
 //
 // All of `src/kernels` is plain scalar code that includes nothing, so that the host compiler and NVRTC read
 // the same text. This file is the only one that knows which of the two is reading. The functions that
@@ -271,13 +271,13 @@ FACULA_FN T floor_divide_quick(T a, T b) {
   return floor_quotient(a, b, fmod_quick(a, b));
 }
 
-/// The neighbour of `from` towards `to`. Without the sign, bit patterns are ordered as the numbers are.
+/// The neighbor of `from` towards `to`. Without the sign, bit patterns are ordered as the numbers are.
 template <class T>
 FACULA_FN T nextafter(T from, T to) {
   const bool outwards = (to > from) == (from > T(0));
-  const T neighbour = from_bits(bits(from) + (outwards ? 1 : -1));
+  const T neighbor = from_bits(bits(from) + (outwards ? 1 : -1));
   const T first = copysign(from_bits(bits(T(0)) + 1), to);  // out of zero
-  const T moved = from == T(0) ? first : neighbour;
+  const T moved = from == T(0) ? first : neighbor;
   return from != from || to != to ? from + to : (from == to ? to : moved);
 }
 FACULA_FN float ldexp(float x, int exponent) { return FACULA_LIBM(ldexpf)(x, exponent); }

@@ -1,5 +1,6 @@
-// sin and cos in double precision of angles that are not large, in half the time: fused steps take quarter turns off.
-// For other angles, and without fused hardware, sin and cos of math.h serve. (Single precision: elementary_float.h.)
+// Computes sin and cos in double precision of angles that are not large, in half the time: fused steps take quarter
+// turns off. For other angles, and without fused hardware, sin and cos of math.h serve. (Single precision:
+// elementary_float.h.)
 #pragma once
 
 #include "math.h"

@@ -1,6 +1,6 @@
-// Update rules of optimizers. A rule reads its numbers in the constructor and updates one element at a time; its
-// template arguments say which of the three states exist. numbers[0] is -1 to ascend and 1 to descend, numbers[1] the
-// weight decay added to the gradient.
+// Defines update rules of optimizers. A rule reads its numbers in the constructor and updates one element at a time;
+// its template arguments say which of the three states exist. numbers[0] is -1 to ascend and 1 to descend, numbers[1]
+// the weight decay added to the gradient.
 #pragma once
 
 #include "math.h"

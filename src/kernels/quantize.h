@@ -1,4 +1,4 @@
-// The scalar functions of ops/quantize.yaml: levels that stand for values. T is float or double.
+// Defines the scalar functions of ops/quantize.yaml: levels that stand for values. T is float or double.
 #pragma once
 
 #include "math.h"

@@ -1,4 +1,4 @@
-// Scalar functions of random ops: what is computed with the numbers that were drawn.
+// Defines scalar functions of random ops: what is computed with the numbers that were drawn.
 #pragma once
 
 #include "math.h"

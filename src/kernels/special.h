@@ -1,7 +1,6 @@
-// Special functions of one or two real numbers: the names of the `special` module
-// that are not elementary.
+// Computes special functions of one or two real numbers: the names of the `special` module that are not elementary.
 //
-// float32 arguments are computed in double, except where a function is built of vectorisable float32 ones.
+// float32 arguments are computed in double, except where a function is built of vectorizable float32 ones.
 #pragma once
 
 #include "math.h"

@@ -1,4 +1,4 @@
-// Bessel and Airy functions. Computed in double; the series are Chebyshev expansions on the stated intervals.
+// Computes Bessel and Airy functions, in double. The series are Chebyshev expansions on the stated intervals.
 #pragma once
 
 #include "math.h"

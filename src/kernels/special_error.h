@@ -1,4 +1,4 @@
-// The error function's family: scaled and inverse forms, and the normal distribution. Computed in double.
+// Computes the error function's family, in double: scaled and inverse forms, and the normal distribution.
 #pragma once
 
 #include "math.h"

@@ -1,4 +1,4 @@
-// The gamma function's family. Computed in double.
+// Computes the gamma function's family, in double.
 #pragma once
 
 #include "math.h"
@@ -214,7 +214,7 @@ FACULA_RARE bool igamma_at_edges(double a, double x, double* lower) {
   return false;
 }
 
-/// The regularised lower incomplete gamma function.
+/// The regularized lower incomplete gamma function.
 template <class T = double>
 FACULA_RARE double igamma(double a, double x) {
   double lower = 0;
@@ -223,7 +223,7 @@ FACULA_RARE double igamma(double a, double x) {
   return x <= a + 1 ? igamma_series<T>(a, x) : 1 - igammac_fraction<T>(a, x);
 }
 
-/// The regularised upper incomplete gamma function, 1 - igamma.
+/// The regularized upper incomplete gamma function, 1 - igamma.
 template <class T = double>
 FACULA_RARE double igammac(double a, double x) {
   double lower = 0;

@@ -1,7 +1,7 @@
-// Derivatives of random samples by the parameters of their distribution, at a fixed quantile: dx/da is
-// -(dF/da) / f with the distribution function F and the density f (implicit reparameterisation: Figurnov,
-// Mohamed and Mnih 2018). F and f share the factors that under- and overflow, which cancel in the quotient.
-// Computed in double; `tolerance` ends the series, earlier for float32 results.
+// Computes derivatives of random samples by the parameters of their distribution, at a fixed quantile: dx/da is
+// -(dF/da) / f with the distribution function F and the density f (implicit reparameterization: Figurnov, Mohamed and
+// Mnih 2018). F and f share the factors that under- and overflow, which cancel in the quotient. They are computed in
+// double; `tolerance` ends the series, earlier for float32 results.
 #pragma once
 
 #include "special_gamma.h"

@@ -1,4 +1,4 @@
-// Orthogonal polynomials of degree n at x, by their three-term recurrences, in double.
+// Computes orthogonal polynomials of degree n at x, by their three-term recurrences, in double.
 //
 // The degree arrives as a floating-point number (it may be a tensor) and is cut to an integer. Below 0 the
 // polynomial is 0. NaN in x gives NaN, except for degree 0.

@@ -1,4 +1,4 @@
-// What observers do while they are notified.
+// States what observers do while they are notified.
 #pragma once
 
 namespace facula {

@@ -1,5 +1,5 @@
-// Elements that autograd copies by itself, where no op says so: what an op has made is put in place, or what was there
-// is saved for a derivative. A recorder of everything that a thread does watches these copies.
+// Reports elements that autograd copies by itself, where no op says so: the result of an op is put in place, or an old
+// value is saved for a derivative. A recorder of everything that a thread does watches these copies.
 #pragma once
 
 #include "core/mode.h"

@@ -1,4 +1,5 @@
-// Whether everything waits that can: products of backward passes, too, which are computed without an OpScope otherwise.
+// States whether everything waits that can, including products of backward passes, which are computed without an
+// OpScope otherwise.
 #pragma once
 
 #include "core/mode.h"

@@ -1,4 +1,4 @@
-// Why storages are made and let go: for histories of memory. A thread says it while it does so.
+// Notes why storages are made and freed, for histories of memory. A thread says it while it does so.
 #pragma once
 
 #include <cstdint>

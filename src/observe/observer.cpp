@@ -225,7 +225,8 @@ OpScope::OpScope(uint16_t op, OpForm form, List<Argument> arguments, List<Result
       replaced_ = region_hooks.op_begins(call_);
     }
     if (__builtin_expect((watching() & kWatchDeferral) != 0, 0) && !replaced_) replaced_ = defer_op(call_);
-    if (!replaced_ && (flags_of(call_) & kDeferred)) give_bytes(call_);
+    const bool others_ran = watching() & (kWatchDispatch | kWatchRegion | kWatchDeferral);
+    if (!replaced_ && ((others_ran ? flags_of(call_) : flags) & kDeferred)) give_bytes(call_);
     if (__builtin_expect((watching() & kWatchBudget) != 0, 0) && !replaced_) {
       in_cells_ = true;
       cell_hooks.op_begins(call_);

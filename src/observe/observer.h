@@ -1,9 +1,10 @@
-// Who watches ops.
-//   - An op is seen where its kernel is about to run: below autocast, vmap and autograd, whoever called it. A composite
-//     is seen where Python calls it, around the ops that it is made of.
-//   - Observers see calls and change nothing. What `host.dispatch` does (the Python layer installs it for
-//     __torch_dispatch__) stands in for the kernel.
-//   - ThreadState::watch says whether anybody watches the thread: one load and one test per op when nobody does.
+// Defines observers of ops.
+//   - An op is observed where its kernel is about to run: below autocast, vmap and autograd, whoever called it. A
+//     composite is observed where Python calls it, around the ops that it consists of.
+//   - Observers see calls and change nothing. `host.dispatch`, which the Python layer installs for __torch_dispatch__,
+//     stands in for the kernel.
+//   - ThreadState::watch says whether anybody observes the thread. This costs one load and one test per op when nobody
+//     does.
 //   - An observer that runs ops itself does so Unwatched (core/mode.h).
 #pragma once
 

@@ -1,5 +1,5 @@
-// One call of an op, as those who watch ops see it: its name, and its arguments and results where they lie. Nothing is
-// converted or copied until somebody looks.
+// Describes one call of an op as observers see it: its name, and its arguments and results where they lie. Nothing is
+// converted or copied until somebody reads it.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// Attention in one pass, and the soft-max of attention scores under a mask.
+// Declares attention in one pass, and the soft-max of attention scores under a mask.
 #pragma once
 
 #include "ops/kernel_table.h"

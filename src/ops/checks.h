@@ -1,4 +1,4 @@
-// Checks of values, as a kernel: a device with a queue flags and reports them, the host does not wait.
+// Checks values in a kernel: a device with a queue flags and reports them, and the host does not wait.
 #pragma once
 
 #include "kernels/choices.h"

@@ -1,4 +1,4 @@
-// Copies in the form that a kernel asks for, made where the tensor is. On meta they have the shape alone; an undefined
+// Makes copies in the form that a kernel needs, where the tensor is. On meta they have the shape alone; an undefined
 // tensor stays undefined.
 #pragma once
 
@@ -6,7 +6,7 @@
 
 namespace facula::ops {
 
-/// A dense tensor in a memory format, with uninitialised elements.
+/// A dense tensor in a memory format, with uninitialized elements.
 Tensor empty_in(MemoryFormat format, IntList sizes, DType dtype, Device device, const char* op);
 
 /// A fresh contiguous tensor of `shape`, to which `t` broadcasts.

@@ -1,4 +1,4 @@
-// Convolution: geometry, argument lists, and the kernels of its three bilinear maps.
+// Declares convolution: geometry, argument lists, and the kernels of its three bilinear maps.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// What a program asks of ops whose results could vary from run to run (use_deterministic_algorithms).
+// Handles what a program requests of ops whose results could vary from run to run (use_deterministic_algorithms).
 #pragma once
 
 #include "core/tensor.h"

@@ -1,4 +1,4 @@
-// Element-wise ops: one description per op (generated), one routine for all.
+// Defines element-wise ops: one description per op (generated), one routine for all.
 #pragma once
 
 #include "ops/kernel_table.h"

@@ -1,4 +1,4 @@
-// What most operands of element-wise ops are, found out once for all ways in which a call is computed:
+// Classifies what most operands of element-wise ops are, once for all ways in which a call is computed:
 //
 //     same operands: tensors of one dtype, shape and     little, on the CPU   the loop is called once
 //     device, all dense, beside numbers that leave the   on another device    a plan of one row

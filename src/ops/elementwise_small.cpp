@@ -288,8 +288,7 @@ bool repeat_number(DType dtype, const Scalar& number, int64_t n, char* buffer) {
 /// Finds out whether the loop can be called at once, and with what. `same`: see same_operands().
 bool classify(const ElementwiseOp& op, const Operand* inputs, int count, const Scalar* params, int param_count,
               const TensorImpl* same, SmallCall& call) {
-  const bool dense = same && !op.condition_first;
-  if (dense) {
+  if (same) {
     if (same->numel == 0 || !same->storage->device.is_cpu()) return false;
     call.like = same, call.dtype = same->dtype, call.numel = same->numel;
   } else if (!join_shapes(op, inputs, count, call) || !contains(op.dtypes, call.dtype) ||
@@ -299,17 +298,22 @@ bool classify(const ElementwiseOp& op, const Operand* inputs, int count, const S
   call.loop = loop_table[op.loop][index(call.dtype)];
   if (!call.loop) return false;
   call.row = call.numel;
-  if (!dense && lies_turned(inputs, count, call)) {
+  if (!same && lies_turned(inputs, count, call)) {
     call.turned = true;
     std::swap(call.dims[0], call.dims[1]);
   }
   for (int i = 0; i < count; ++i) {
+    const bool condition = i == 0 && op.condition_first;
     if (const TensorImpl* t = inputs[i].impl()) {
-      if (dense) call.in[i] = {t->data};
-      else if (!read_tensor(t, i == 0 && op.condition_first, call, i)) return false;
+      if (!same) {
+        if (!read_tensor(t, condition, call, i)) return false;
+        continue;
+      }
+      call.in[i] = {t->data};
+      if (condition && !read_condition(call, call.in[i], call.buffers[i])) return false;
       continue;
     }
-    if (count == 1 || (i == 0 && op.condition_first) ||
+    if (count == 1 || condition ||
         !repeat_number(call.dtype, inputs[i].scalar(), call.numel, call.buffers[i]))
       return false;
     call.in[i] = {call.buffers[i], 0};

@@ -1,4 +1,4 @@
-// The shortest way of element-wise ops.
+// Computes small element-wise calls in the shortest way.
 #pragma once
 
 #include "ops/elementwise_same.h"

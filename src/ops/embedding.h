@@ -1,4 +1,4 @@
-// Kernels of embeddings.
+// Declares kernels of embeddings.
 #pragma once
 
 #include "ops/kernel_table.h"

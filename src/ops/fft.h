@@ -1,4 +1,4 @@
-// Where the transforms come from.
+// Declares the kernels of Fourier transforms.
 #pragma once
 
 #include "ops/kernel_table.h"

@@ -1,5 +1,5 @@
-// What plans of Fourier transforms have in common on all devices: lengths, factors, and which lines are transformed in
-// which order.
+// Defines what plans of Fourier transforms have in common on all devices: lengths, factors, and which lines are
+// transformed in which order.
 //
 // A length whose prime factors are radices (smooth) is transformed by Stockham's passes; others are convolutions of a
 // smooth length (Bluestein's algorithm). Factors are made from angles of at most an eighth of a turn in more than the
@@ -201,7 +201,7 @@ FftPlanCache<FftPlan>& plans() {
 
 // ---- lines
 
-/// Lines along one dimension of contiguous tensors: `outer` times `inner` of them, neighbours next to each other.
+/// Lines along one dimension of contiguous tensors: `outer` times `inner` of them, neighbors next to each other.
 struct Lines {
   int64_t outer, inner, n;
   FftKind kind;

@@ -1,6 +1,6 @@
-// Groups: element-wise steps over one space of elements, which are computed chunk by chunk. What one step gives to the
-// next stays in the cache, and what nobody else wants is never written to memory. Every step is the loop that its op
-// runs alone, on the same elements: results are the same, bit for bit.
+// Defines groups: element-wise steps over one space of elements, which are computed chunk by chunk. What one step gives
+// to the next stays in the cache, and what nobody else needs is never written to memory. Every step is the loop that
+// its op runs alone, on the same elements: results are the same, bit for bit.
 #pragma once
 
 #include <functional>

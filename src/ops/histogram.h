@@ -1,4 +1,4 @@
-// Kernels that count: histograms, and the distinct elements of tensors. Tensors are contiguous.
+// Declares kernels that count: histograms, and the distinct elements of tensors. Tensors are contiguous.
 #pragma once
 
 #include "ops/kernel_table.h"
@@ -15,7 +15,7 @@ inline Kernel<int64_t(const Tensor& counts, const Tensor& self)> count_few_kerne
 /// Adds weights (of self's dtype) of the rows of self (points, coordinates) to the box between edges that holds them.
 inline Kernel<void(const Tensor& out, const Tensor& self, TensorList edges, const Tensor& weight)> histogramdd_kernel{
     "histogramdd"};
-/// The distinct slices of a matrix (slices, elements), by value or, with `runs`, runs of equal neighbours: how many
+/// The distinct slices of a matrix (slices, elements), by value or, with `runs`, runs of equal neighbors: how many
 /// there are; fills `inverse` where that is defined, and the beginnings of `first` (the first slice of each) and
 /// `counts`, which have room for all.
 inline Kernel<int64_t(const Tensor& self, bool runs, const Tensor& inverse, const Tensor& first, const Tensor& counts)>

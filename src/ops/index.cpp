@@ -88,7 +88,7 @@ void fold(IndexMap& map, const Dims& dims, const std::vector<Tensor>& indices, I
   map.size = reach + 1;
 }
 
-// The dimensions indexed stay where they are when they are neighbours, and move to the front otherwise.
+// The dimensions indexed stay where they are when they are neighbors, and move to the front otherwise.
 Geometry geometry(const Tensor& self, const std::vector<Tensor>& indices, const char* op) {
   FACULA_CHECK(static_cast<int64_t>(indices.size()) <= self.dim(), ErrorKind::Index, op,
                ": too many indices for tensor of dimension ", self.dim(), ", got ", indices.size());
@@ -97,8 +97,8 @@ Geometry geometry(const Tensor& self, const std::vector<Tensor>& indices, const 
   Dims indexed, whole;
   for (int64_t d = 0; d < self.dim(); ++d)
     (d < static_cast<int64_t>(indices.size()) && indices[d].defined() ? indexed : whole).push_back(d);
-  bool neighbours = indexed.empty() || indexed.back() - indexed[0] + 1 == static_cast<int64_t>(indexed.size());
-  size_t at = neighbours && !indexed.empty() ? static_cast<size_t>(indexed[0]) : 0;
+  bool neighbors = indexed.empty() || indexed.back() - indexed[0] + 1 == static_cast<int64_t>(indexed.size());
+  size_t at = neighbors && !indexed.empty() ? static_cast<size_t>(indexed[0]) : 0;
   for (size_t i = 0; i < whole.size() + 1; ++i) {
     if (i == at) {
       for (int64_t s : g.index_shape) {

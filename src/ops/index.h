@@ -1,4 +1,4 @@
-// Kernels of indexing with tensors.
+// Declares kernels of indexing with tensors.
 #pragma once
 
 #include "kernels/choices.h"

@@ -1,4 +1,4 @@
-// Checks and views that the ops indexing along a dimension share.
+// Declares checks and views that the ops indexing along a dimension share.
 #pragma once
 
 #include "core/mode.h"

@@ -1,5 +1,5 @@
-// The iterator plan: operands of an element-wise op promoted, broadcast, ordered and with dimensions collapsed.
-// A backend runs the plan; the plan owns nothing but shapes.
+// Defines the plan: operands of an element-wise op promoted, broadcast, ordered and with dimensions collapsed. A
+// backend runs the plan; the plan owns nothing but shapes.
 #pragma once
 
 #include <array>
@@ -16,7 +16,7 @@ struct LoopInput {
 };
 constexpr int64_t kRepeats = 64;
 
-/// A vectorised loop over `n` contiguous elements: out[i] = f(in[0][i], in[1][i], ..., params).
+/// A vectorized loop over `n` contiguous elements: out[i] = f(in[0][i], in[1][i], ..., params).
 using LoopFn = void (*)(int64_t n, void* out, const LoopInput* in, const void* params);
 
 constexpr int kMaxInputs = 3;

@@ -1,4 +1,4 @@
-// The kernels of element-wise ops; those of other ops are declared in src/ops/<topic>.h.
+// Declares the kernels of element-wise ops; those of other ops are declared in src/ops/<topic>.h.
 #pragma once
 
 #include "core/kernel.h"

@@ -1,4 +1,4 @@
-// Shape rules of factorisations, and their results put together from LAPACK's.
+// Shape rules of factorizations, and their results put together from LAPACK's.
 #include "ops/linalg.h"
 
 #include "core/mode.h"
@@ -72,7 +72,7 @@ std::tuple<Tensor, Tensor, Tensor> linalg_lu_factor_ex(const Tensor& A, bool piv
                                                        const Out&, const Out&) {
   check_matrix("linalg.lu_factor", A);
   FACULA_CHECK(pivot, ErrorKind::Runtime,
-               "linalg.lu_factor: without pivoting there is no factorisation on the CPU, got pivot=False");
+               "linalg.lu_factor: without pivoting there is no factorization on the CPU, got pivot=False");
   Tensor factors = column_major(A), info = info_like(A);
   Tensor pivots = facula::empty(vector_sizes(A, std::min(A.size(-1), A.size(-2))), DType::Int32, A.device());
   if (A.is_meta()) return {std::move(factors), std::move(pivots), std::move(info)};

@@ -1,5 +1,5 @@
-// What a backend provides for linear algebra. Matrices are batches in column-major order (stride one along a column,
-// matrices one after the other); `info` holds one int32 per matrix, zero for success.
+// Declares what a backend provides for linear algebra. Matrices are batches in column-major order (stride one along a
+// column, matrices one after the other); `info` holds one int32 per matrix, zero for success.
 #pragma once
 
 #include "ops/kernel_table.h"

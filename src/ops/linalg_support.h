@@ -1,4 +1,4 @@
-// Checks and memory layouts that the ops of linear algebra share.
+// Declares checks and memory layouts that the ops of linear algebra share.
 #pragma once
 
 #include "ops/kernel_table.h"
@@ -23,7 +23,7 @@ bool is_vector_right_side(IntList a, IntList b);
 Dims vector_sizes(const Tensor& a, int64_t length);
 /// One int32 per matrix, zero.
 Tensor info_like(const Tensor& a);
-/// Uninitialised matrices with the batch of `like`, column after column.
+/// Uninitialized matrices with the batch of `like`, column after column.
 Tensor empty_column_major(const Tensor& like, int64_t rows, int64_t columns, DType dtype);
 inline Tensor empty_column_major(const Tensor& like, int64_t rows, int64_t columns) {
   return empty_column_major(like, rows, columns, like.dtype());

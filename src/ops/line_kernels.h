@@ -1,4 +1,5 @@
-// What the ops that work along one dimension have in common: their kernels' signatures, and the rules of their results.
+// Declares what the ops that work along one dimension have in common: their kernels' signatures, and the rules of their
+// results.
 #pragma once
 
 #include "ops/kernel_table.h"

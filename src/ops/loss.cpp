@@ -47,7 +47,7 @@ ClassLoss class_loss(IntList sizes, int64_t ignore_index, double label_smoothing
 std::pair<Tensor, Tensor> reduce_losses(const Tensor& losses, const Tensor& weights, int64_t reduction, DType dtype) {
   const Device device = losses.device();
   const bool at_once = class_total_kernel.table[static_cast<size_t>(device.type)];
-  if (at_once && reduction != kNone && losses.numel() <= kMostTotalled) {
+  if (at_once && reduction != kNone && losses.numel() <= kMostTotaled) {
     Tensor loss = facula::empty({}, dtype, device), total = facula::empty({}, losses.dtype(), device);
     class_total_kernel(device, loss, total, losses, weights, reduction == kMean);
     return {std::move(loss), std::move(total)};

@@ -1,5 +1,5 @@
-// Kernels of the losses over classes. Tensors are contiguous: scores (N, C, S), classes (N, S) as int64; weights and
-// sums have the compute dtype and may be undefined where that is said.
+// Declares kernels of the losses over classes. Tensors are contiguous: scores (N, C, S), classes (N, S) as int64;
+// weights and sums have the compute dtype and may be undefined where that is said.
 #pragma once
 
 #include "ops/kernel_table.h"
@@ -30,12 +30,12 @@ inline Kernel<void(const Tensor& losses, const Tensor& weights, const Tensor& se
 inline Kernel<void(const Tensor& grad_input, const Tensor& scale, const Tensor& self, const Tensor& target,
                    const Tensor& weight, const Tensor& log_sum, const ClassLoss& p)>
     cross_entropy_backward_kernel{"cross_entropy"};
-/// The sums of up to kMostTotalled losses (divided by that of the weights if `mean`) and of their weights, at once. A
+/// The sums of up to kMostTotaled losses (divided by that of the weights if `mean`) and of their weights, at once. A
 /// device without it takes ops.
 inline Kernel<void(const Tensor& loss, const Tensor& total_weight, const Tensor& losses, const Tensor& weights,
                    bool mean)>
     class_total_kernel{"cross_entropy"};
-constexpr int64_t kMostTotalled = 1 << 16;
+constexpr int64_t kMostTotaled = 1 << 16;
 /// The same from the scores of at most kFewPositions, with what class_total_kernel makes of the losses: of the negative
 /// log likelihood where `log_sum` is undefined. A device without it takes the two.
 inline Kernel<void(const Tensor& loss, const Tensor& total_weight, const Tensor& self, const Tensor& target,

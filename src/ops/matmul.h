@@ -1,4 +1,4 @@
-// What a backend provides for matrix products.
+// Declares what a backend provides for matrix products.
 #pragma once
 
 #include "ops/kernel_table.h"

@@ -1,6 +1,6 @@
-// What the rules of ops ask of arguments that have to belong together. An op that only derivatives call is reached
-// by name as well (the boxed table, files of programs), so that a rule checks again what a forward pass has checked:
-// here, once for a call, and not in the loops of kernels. Texts are "<op>: <argument> must ..., got ...".
+// Checks arguments that have to belong together, for the rules of ops. An op that only derivatives call is reached by
+// name as well (the boxed table, files of programs), so that a rule checks again what a forward pass has checked: here,
+// once for a call, and not in the loops of kernels. Texts are "<op>: <argument> must ..., got ...".
 #pragma once
 
 #include <initializer_list>

@@ -1,4 +1,4 @@
-// Shape and dtype rules of the normalisations.
+// Shape and dtype rules of the normalizations.
 #include "ops/norm.h"
 
 #include "core/checked.h"

@@ -1,4 +1,4 @@
-// Kernels of the normalisations. Tensors are contiguous; statistics, weight and bias have the compute dtype.
+// Declares kernels of the normalizations. Tensors are contiguous; statistics, weight and bias have the compute dtype.
 #pragma once
 
 #include <vector>
@@ -8,7 +8,7 @@
 
 namespace facula {
 
-/// How the elements of a row-normalised tensor are laid out: rows x channels x inner; the row's group is row % groups.
+/// How the elements of a row-normalized tensor are laid out: rows x channels x inner; the row's group is row % groups.
 struct RowLayout {
   int64_t rows, groups, channels, inner;
   int64_t length() const { return channels * inner; }

@@ -1,4 +1,4 @@
-// What an element-wise op takes: a tensor, or a Python number that never becomes one.
+// Defines what an element-wise op takes: a tensor, or a Python number that never becomes one.
 #pragma once
 
 #include <optional>

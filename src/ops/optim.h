@@ -1,4 +1,4 @@
-// Update rules of optimizers: one pass over a parameter, its gradient and its state.
+// Declares update rules of optimizers: one pass over a parameter, its gradient and its state.
 #pragma once
 
 #include <array>

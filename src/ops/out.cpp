@@ -5,6 +5,7 @@
 #include "core/mode.h"
 #include "core/recipe.h"
 #include "core/storage_room.h"
+#include "core/tensor_changes.h"
 #include "ops/contiguous.h"
 #include "ops/kernel_table.h"
 
@@ -64,6 +65,7 @@ namespace {
 /// base holds them.
 void grow_storage(const Tensor& self, size_t needed) {
   Storage* storage = self.storage();
+  notify_tensor_changes(self);
   if (resize_storage_in_place(storage, needed)) return;     // it was as large before
   if (storage->asks_first()) materialize_storage(storage);  // recipes hold what they read
   TensorImpl* base = self.impl()->base;

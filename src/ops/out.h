@@ -1,4 +1,4 @@
-// Where a native op writes: fresh memory, or the caller's `out=` tensor.
+// Decides where a native op writes: fresh memory, or the caller's `out=` tensor.
 #pragma once
 
 #include <optional>

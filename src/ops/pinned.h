@@ -1,4 +1,4 @@
-// Pinned (page-locked) memory of the host: a device copies from and to it by itself, while the host goes on.
+// Declares pinned (page-locked) memory of the host: a device copies from and to it by itself, while the host goes on.
 #pragma once
 
 #include "core/tensor.h"

@@ -1,4 +1,4 @@
-// Kernels of pooling.
+// Declares kernels of pooling.
 #pragma once
 
 #include <algorithm>

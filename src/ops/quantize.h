@@ -1,4 +1,4 @@
-// What a backend provides for products of 8-bit integers.
+// Declares what a backend provides for products of 8-bit integers.
 #pragma once
 
 #include "ops/conv.h"

@@ -1,4 +1,4 @@
-// The kernel behind every random op.
+// Declares the kernel behind every random op.
 #pragma once
 
 #include "core/generator.h"

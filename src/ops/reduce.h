@@ -1,4 +1,4 @@
-// Kernels of the reductions.
+// Declares kernels of the reductions.
 #pragma once
 
 #include "ops/line_kernels.h"

@@ -1,4 +1,4 @@
-// What reductions over dimensions have in common: which dimensions, and the shape that remains.
+// Defines what reductions over dimensions have in common: which dimensions, and the shape that remains.
 #pragma once
 
 #include "core/tensor.h"

@@ -97,7 +97,7 @@ TapTable TapTable::transposed() const {
   return t;
 }
 
-// Positions and weights are computed in T, the precision of the data, as they decide which neighbours are
+// Positions and weights are computed in T, the precision of the data, as they decide which neighbors are
 // taken.
 template <class T>
 struct TapsBuilder {
@@ -164,12 +164,12 @@ struct TapsBuilder {
   void filtered(T radius, Filter filter) {
     T support = scale >= 1 ? radius * scale : radius, inverse = scale >= 1 ? T(1) / scale : T(1);
     for (int64_t o = 0; o < out; ++o, finish_output()) {
-      T centre = scale * (static_cast<T>(o) + T(0.5));
-      int64_t from = whole(centre - support + T(0.5), in), to = whole(centre + support + T(0.5), in);
+      T center = scale * (static_cast<T>(o) + T(0.5));
+      int64_t from = whole(center - support + T(0.5), in), to = whole(center + support + T(0.5), in);
       T total = 0;
-      for (int64_t i = from; i < to; ++i) total += filter((static_cast<T>(i) - centre + T(0.5)) * inverse);
+      for (int64_t i = from; i < to; ++i) total += filter((static_cast<T>(i) - center + T(0.5)) * inverse);
       for (int64_t i = from; i < to; ++i) {
-        T weight = filter((static_cast<T>(i) - centre + T(0.5)) * inverse);
+        T weight = filter((static_cast<T>(i) - center + T(0.5)) * inverse);
         add(i, total != 0 ? weight / total : weight);
       }
     }
@@ -232,7 +232,7 @@ bool identical(const TapTable& taps) {
   return true;
 }
 
-/// The taps of every dimension; neighbours that are resized alike share theirs.
+/// The taps of every dimension; neighbors that are resized alike share theirs.
 struct TapsOfDims {
   std::array<TapTable, 3> tables;
   std::array<FilterTaps, 3> on_device;  // of each table, once it is needed

@@ -1,4 +1,4 @@
-// Kernels of interpolation and grid sampling.
+// Declares kernels of interpolation and grid sampling.
 #pragma once
 
 #include "ops/kernel_table.h"

@@ -1,4 +1,4 @@
-// A recurrent layer over all its steps, and its kernels: one time step over the rows of a batch.
+// Declares a recurrent layer over all its steps, and its kernels: one time step over the rows of a batch.
 #pragma once
 
 #include <algorithm>

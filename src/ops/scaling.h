@@ -1,4 +1,4 @@
-// What a scaler of losses does with gradients and with its scale, without reading either on the host.
+// Declares what a scaler of losses does with gradients and with its scale, without reading either on the host.
 #pragma once
 
 #include <array>

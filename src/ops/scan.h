@@ -1,4 +1,4 @@
-// Kernels of the scans.
+// Declares kernels of the scans.
 #pragma once
 
 #include "ops/line_kernels.h"

@@ -1,4 +1,5 @@
-// What an op is to who plans or puts off its work, as the schema says it; one row for every op, by its number.
+// Describes ops, as the schema states them, for code that plans or defers their work: one row for every op, by its
+// number.
 #pragma once
 
 #include <cstdint>

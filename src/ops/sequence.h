@@ -1,6 +1,6 @@
-// Tensors whose elements are a formula of their place: arithmetic progressions are written where they belong, others
-// are computed on the host, in double precision, complex double precision or as exact integers, then converted and
-// copied there.
+// Makes tensors whose elements are a formula of their place. Arithmetic progressions are written where they belong;
+// others are computed on the host, in double precision, complex double precision or as exact integers, then converted
+// and copied there.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +22,7 @@ inline Kernel<void(const Tensor& out, int64_t base, int64_t step)> whole_progres
 namespace facula::ops {
 
 /// A place in a sequence: whole, or as a double, which is all that most formulas need. Counted from `base`, so that
-/// vectors of neighbouring places need no conversion of 64-bit numbers, for which there may be no instruction.
+/// vectors of neighboring places need no conversion of 64-bit numbers, for which there may be no instruction.
 struct Place {
   int64_t whole() const { return base + ahead; }
   double real() const { return real_base + ahead; }

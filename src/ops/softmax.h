@@ -1,4 +1,4 @@
-// Kernels of soft-max.
+// Declares kernels of soft-max.
 #pragma once
 
 #include "ops/line_kernels.h"

@@ -1,4 +1,4 @@
-// Kernels of sorting and searching. Rows lie contiguous; NaN counts as larger than every number.
+// Declares kernels of sorting and searching. Rows lie contiguous; NaN counts as larger than every number.
 #pragma once
 
 #include "ops/kernel_table.h"

@@ -1,4 +1,4 @@
-// Kernels of sparse matrices: entries with a row and a column each (int64, contiguous), and values.
+// Declares kernels of sparse matrices: entries with a row and a column each (int64, contiguous), and values.
 #pragma once
 
 #include "ops/kernel_table.h"

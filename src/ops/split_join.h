@@ -1,4 +1,4 @@
-// Kernels of repeating, and of padding with the tensor's own elements.
+// Declares kernels of repeating, and of padding with the tensor's own elements.
 #pragma once
 
 #include <algorithm>

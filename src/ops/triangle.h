@@ -1,4 +1,4 @@
-// Kernel of tril and triu.
+// Declares the kernel of tril and triu.
 #pragma once
 
 #include "ops/kernel_table.h"

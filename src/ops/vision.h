@@ -1,4 +1,4 @@
-// Kernels of boxes, regions of images and deformable convolution.
+// Declares kernels of boxes, regions of images and deformable convolution.
 #pragma once
 
 #include "ops/kernel_table.h"

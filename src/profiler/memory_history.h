@@ -1,5 +1,5 @@
-// Who holds memory: the storages that were made since recording began and still live, each with the op that made it,
-// the stack of that moment, and the last changes in order.
+// Records what holds memory: the storages that were made since recording began and still live, each with the op that
+// made it, the stack of that moment, and the last changes in order.
 #pragma once
 
 #include <cstdint>

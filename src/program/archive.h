@@ -1,5 +1,5 @@
-// A zip archive, believing nothing that was not checked: records must not repeat, overlap or reach outside of the file,
-// and what the directory says must agree with the headers of records. What is looked at is a copy, since a file may
+// Reads a zip archive without trusting anything that was not checked: records must not repeat, overlap or reach outside
+// of the file, and the directory must agree with the headers of records. The reader works on a copy, since a file may
 // change meanwhile; a mapped file is only handed out as the bytes of tensors, which mean nothing to a reader.
 #pragma once
 

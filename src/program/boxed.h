@@ -1,7 +1,7 @@
-// The boxed table: every form of every op of the schema, and what programs need besides (program/builtins.cpp), as a
-// function over values. It serves whoever knows an op by its name only: recorder, interpreter, readers of files,
-// other languages. Rows are generated (codegen/emit_boxed.py) and small; what they say in words is read when somebody
-// first requests the op.
+// Defines the boxed table: every form of every op of the schema, and what programs need besides (program/builtins.cpp),
+// as a function over values. It serves code that knows an op by its name only: recorder, interpreter, readers of files,
+// other languages. Rows are generated (codegen/emit_boxed.py) and small; their texts are read when somebody first
+// requests the op.
 #pragma once
 
 #include <span>

@@ -1,5 +1,5 @@
-// A C++ function as one over values. There is one thunk for each C++ signature, not for each op: the functions of the
-// table share some four hundred.
+// Turns a C++ function into one over values. There is one thunk for each C++ signature, not for each op: the functions
+// of the table share some four hundred.
 #pragma once
 
 #include <tuple>

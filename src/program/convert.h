@@ -1,4 +1,4 @@
-// A program changed as a whole: the mode of its ops, the dtype or the device of its numbers. The tensors that it holds
+// Changes a program as a whole: the mode of its ops, the dtype or the device of its numbers. The tensors that it holds
 // are left to who holds them.
 #pragma once
 

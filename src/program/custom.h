@@ -1,13 +1,14 @@
-// Operators that programs in C++ bring, beside those of the schema: a name, a schema in PyTorch's notation, and kernels
-// by what they are for. Libraries register them when they are loaded (torch/library.h). An operator with a schema has a
-// row like those of the boxed table, under "namespace::name.overload", so whoever knows ops by name calls it alike.
-// What a call runs, in this order:
+// Registers operators that programs in C++ bring, beside those of the schema: a name, a schema in PyTorch's notation,
+// and kernels by what they are for. Libraries register them when they are loaded (torch/library.h). An operator with a
+// schema has a row like those of the boxed table, under "namespace::name.overload", so code that knows ops by name
+// calls it alike. A call runs the first of these that there is:
 //   - a kernel for autograd, unless the thread is below it (BelowAutograd);
-//   - the kernel for the device of the first tensors, or the one for all of them. What it computes is not recorded: its
-//     results have no derivative, and say so where backward meets them;
+//   - the kernel for the device of the first tensors, or the one for all of them. Its computation is not recorded, so
+//     the results have no derivative, and the backward pass raises an error there;
 //   - the composite kernel, whose own ops are recorded.
-// Registrations come from initializers of libraries, where nothing may be thrown: what is wrong with one is stored for
-// who loaded the library (take_registration_error).
+//
+// Registrations come from initializers of libraries, where nothing may be thrown. An error in one is stored for the
+// code that loaded the library (take_registration_error).
 #pragma once
 
 #include <array>

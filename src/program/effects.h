@@ -1,9 +1,9 @@
-// What nodes do besides giving results, and to whose memory: the one analysis that passes use. It says what may be,
-// from what the rows of the table state, whatever a run is given.
+// Determines what nodes do besides returning results, and to whose memory. All passes use this one analysis. It says
+// what may happen, from the rows of the table, whatever a run receives.
 //   - A write reaches what is written, and whatever that may be a view of, back to where the memory was made. A result
 //     of the schema's ops shows memory of their first tensor or of one that they write to, if any.
-//   - Tensors that the program holds may lie on one memory: what writes to one writes to all.
-//   - A node that calls a graph which writes to what it is given writes to all that it is given itself.
+//   - Tensors that the program holds may lie in the same memory, so a write to one is a write to all.
+//   - A node that calls a graph which writes to its inputs writes to all of its own arguments.
 #pragma once
 
 #include "program/program.h"

@@ -1,6 +1,7 @@
-// Integer expressions over symbols: sizes that vary, and what programs compute from them. Immutable and shared; an
-// integer, which most sizes are, takes no memory of its own. What is made is simplified: sums and products are stored
-// flat, with like terms joined and in one order, so that equal polynomials have equal texts.
+// Defines integer expressions over symbols: sizes that vary, and what programs compute from them. They are immutable
+// and shared; an integer, which most sizes are, takes no memory of its own. Expressions are simplified as they are
+// made: sums and products are stored flat, with like terms joined and in one order, so that equal polynomials have
+// equal texts.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What zip archives need: the deflate format of RFC 1951, decompressed, and checksums.
+// Decompresses the deflate format of RFC 1951 and computes checksums, for zip archives.
 #pragma once
 
 #include <cstdint>

@@ -1,9 +1,10 @@
-// The inner recorder: sees ops where their kernels run, below autocast, vmap and autograd (src/observe). So composites
-// are the ops that they are made of, casts are ops, and a backward pass is recorded with what it runs.
-//   - What autograd hands around besides (saved values, detached tensors) is a known tensor's memory under another
-//     object: a tensor is known by its memory, too. One that shows known memory in another way becomes a view of it.
-//   - A tensor that no op has made, and that was not there before, is an error: it could depend on the inputs. Memory
-//     that an op fills is none: it is made by an `empty`.
+// Implements the inner recorder, which sees ops where their kernels run, below autocast, vmap and autograd
+// (src/observe). So composites are the ops that they consist of, casts are ops, and a backward pass is recorded with
+// what it runs.
+//   - Autograd passes a known tensor's memory on as another object (saved values, detached tensors), so a tensor is
+//     also known by its memory. One that shows known memory in another way becomes a view of it.
+//   - A tensor that no op has made, and that was not there before, is an error, since it could depend on the inputs.
+//     Memory that an op fills is no such case: it is made by an `empty`.
 //   - Layouts that programs must not see are materialized at once.
 #pragma once
 

@@ -1,4 +1,4 @@
-// JSON (RFC 8259) that may come from anybody: read strictly, into a tree that lies side by side in a few blocks.
+// Reads JSON (RFC 8259) that may come from anybody: strictly, into a tree that lies side by side in a few blocks.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// A program as C++ uses it:
+// Defines a program as C++ uses it:
 //
 //     auto p = facula::Program::load("model.pt2");
 //     facula::Tensor y = p({x})[0];

@@ -1,4 +1,4 @@
-// What a file of PyTorch says of the modules in which its ops ran.
+// Reads what a file of PyTorch says of the modules in which its ops ran.
 #pragma once
 
 #include <string>

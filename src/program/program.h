@@ -1,8 +1,8 @@
-// A program: ops in the order in which they ran, as data. It holds no addresses and no Python.
-//   - Values are numbered; each is an input or made by one node, before its uses. A node that writes into a tensor
-//     gives that tensor as its result, and later uses name the result: so order is also visible in the data.
-//   - Views, writes and draws of random numbers stand as they were; a run repeats them, on the same generators.
-//   - Sizes that vary are symbols, bound by the shapes of the inputs; integers among the arguments may be expressions.
+// Defines a program: ops in the order in which they ran, as data. It holds no addresses and no Python.
+//   - Values are numbered. Each is an input or made by one node, before its uses. A node that writes into a tensor
+//     returns that tensor as its result, and later uses name the result, so the order is also visible in the data.
+//   - Views, writes and draws of random numbers stay as they were. A run repeats them, on the same generators.
+//   - Sizes that vary are symbols, bound by the shapes of the inputs. Integers among the arguments may be expressions.
 #pragma once
 
 #include <memory>

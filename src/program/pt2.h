@@ -1,6 +1,6 @@
-// PyTorch's archive of an exported program (".pt2", schema 8), read: the training IR and the core IR; what of their
-// names no op of the schema has is in program/builtins.cpp. A file is data: nothing of it is run or unpickled, sizes,
-// depth and counts are limited, unknown fields are ignored.
+// Reads PyTorch's archive of an exported program (".pt2", schema 8): the training IR and the core IR. Names that no op
+// of the schema has are in program/builtins.cpp. A file is data: nothing of it is run or unpickled, sizes, depth and
+// counts are limited, unknown fields are ignored.
 #pragma once
 
 #include <memory>

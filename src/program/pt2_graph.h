@@ -1,4 +1,4 @@
-// The graph of an archive of PyTorch's: what it says becomes nodes, target by target.
+// Reads the graph of an archive of PyTorch's: what it says becomes nodes, target by target.
 #pragma once
 
 #include <utility>

@@ -1,11 +1,12 @@
-// The recorder: makes a program from ops as they run. Whoever sees an op (the bindings, where Python calls it, before
-// composites open up) reports what it was given and what it gave; the recorder finds out which tensors these are.
+// Implements the recorder, which makes a program from ops as they run. Whoever sees an op (the bindings, where Python
+// calls it, before composites open up) reports its arguments and results, and the recorder finds out which tensors
+// these are.
 //   - A tensor is known by identity, from when it is an input or made inside; after know_memory() also by the elements
 //     that it shows. The recorder holds every tensor that it knows, so that none comes back at another's address.
-//   - A tensor that is neither was made before: a constant. It is stored as it is when `keep` says so (what a module
-//     holds), else as a copy of what it shows at its first use, which every run copies once more.
-//   - What an op writes into is from then on the op's result.
-//   - Ops are noted in a trace (program/trace.h); finish() makes the program of it.
+//   - A tensor that is neither was made before and is a constant. It is stored as it is if `keep` says so (what a
+//     module holds). Otherwise a copy of what it shows at its first use is stored, which every run copies once more.
+//   - A tensor that an op writes into is the op's result from then on.
+//   - Ops are noted in a trace (program/trace.h), from which finish() makes the program.
 #pragma once
 
 #include <functional>

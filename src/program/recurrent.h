@@ -1,4 +1,4 @@
-// Recurrent networks as PyTorch's files call them: all layers in one operator.
+// Declares recurrent networks as PyTorch's files call them: all layers in one operator.
 #pragma once
 
 #include <tuple>

@@ -125,7 +125,7 @@ class Planner {
   int32_t place_of(const Arg& arg);
   void add(const ProgramNode& node);
   Step step_here(const ProgramNode* node) const;
-  static int32_t first_of_neighbours(const ProgramNode& node);
+  static int32_t first_of_neighbors(const ProgramNode& node);
   void find_last_uses();
 
   const Program& program_;
@@ -179,12 +179,12 @@ Step Planner::step_here(const ProgramNode* node) const {
           .first_argument = static_cast<uint32_t>(plan_.arguments.size()),
           .first_build = static_cast<uint32_t>(plan_.builds.size()),
           .first_drop = static_cast<uint32_t>(plan_.drops.size()),
-          .first_result = node ? first_of_neighbours(*node) : kScattered,
+          .first_result = node ? first_of_neighbors(*node) : kScattered,
           .result_count = node ? static_cast<uint32_t>(node->results.size()) : 0,
           .no_grad = node && node->no_grad};
 }
 
-int32_t Planner::first_of_neighbours(const ProgramNode& node) {
+int32_t Planner::first_of_neighbors(const ProgramNode& node) {
   if (node.results.empty() || node.results[0].empty()) return kScattered;
   const int first = node.results[0][0];
   for (size_t i = 0; i < node.results.size(); ++i)

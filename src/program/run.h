@@ -1,4 +1,4 @@
-// Runs a program: looks up nothing by name, lets every value go after its last use.
+// Runs a program. It looks up nothing by name, and frees every value after its last use.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,5 @@
-// Sizes in files are written as SymPy's srepr: "Mul(Integer(2), Symbol('s0', positive=True, integer=True))".
+// Reads sizes in files, which are written as SymPy's srepr: "Mul(Integer(2), Symbol('s0', positive=True,
+// integer=True))".
 #pragma once
 
 #include <optional>

@@ -1,6 +1,6 @@
-// What ran, as it runs: rows of one size in flat lists. There is no text, no map and no block of memory for an op, an
-// argument or a value by itself, so that noting an op costs some hundred nanoseconds. A program is made of it in the
-// end (program/record.h), and names only then.
+// Notes what runs, as it runs, in rows of one size in flat lists. There is no text, no map and no block of memory for
+// an op, an argument or a value by itself, so that noting an op costs some hundred nanoseconds. A program is made of
+// the rows in the end (program/record.h), and names only then.
 #pragma once
 
 #include "core/storage.h"

@@ -1,5 +1,5 @@
-// A value of a program: what an op takes and gives, with a tag. Sixteen bytes; lists, texts and expressions lie behind
-// a counted pointer and do not change once they are made.
+// Defines a value of a program: what an op takes and gives, with a tag. It has sixteen bytes; lists, texts and
+// expressions lie behind a counted pointer and do not change once they are made.
 #pragma once
 
 #include <complex>

@@ -1,5 +1,5 @@
-// Argument parsing for generated bindings: static rows describe each signature, the common positional call builds no
-// tuple and no dict, and a call that fits no signature says which ones exist and what was given.
+// Parses arguments for generated bindings. Static rows describe each signature, the common positional call builds no
+// tuple and no dict, and a call that fits no signature says which ones exist and what it received.
 #pragma once
 
 #include "python/objects.h"

@@ -1,4 +1,4 @@
-// What NumPy's arrays are to this folder, beside sequences and buffers.
+// Declares what this folder needs to know of NumPy's arrays, beside sequences and buffers.
 #pragma once
 
 #include "python/python.h"

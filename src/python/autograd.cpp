@@ -10,6 +10,7 @@
 #include "budget/budget.h"
 #include "core/asking.h"
 #include "core/parallel.h"
+#include "core/tensor_changes.h"
 #include "functions.h"
 #include "python/bindings.h"
 #include "python/docs/functions.h"
@@ -316,6 +317,7 @@ PyObject* method_detach_(PyObject* self, PyObject*) {
         !t.impl()->base, ErrorKind::Runtime,
         "detach_: Can't detach views in-place (use detach(), which gives a tensor of its own), got a view of shape ",
         t.sizes());
+    notify_tensor_changes(t);
     clear_history(t);
     return Py_NewRef(self);
   });

@@ -1,4 +1,4 @@
-// What generated binding files share.
+// Declares what generated binding files share.
 #pragma once
 
 #include <atomic>

@@ -1,4 +1,4 @@
-// The object of a compiled function, for the files that make its calls.
+// Declares the object of a compiled function, for the files that make its calls.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// What the functions behind facula.cuda have in common: their arguments, and the dicts that they return.
+// Declares what the functions behind facula.cuda have in common: their arguments, and the dicts that they return.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Objects of CUDA that several files make.
+// Declares objects of CUDA that several files make.
 #pragma once
 
 #include "core/storage.h"

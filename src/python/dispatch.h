@@ -1,5 +1,5 @@
-// What classes and modes that stand in for kernels (`__torch_dispatch__`) see of calls that are no kernel's: composites
-// that are one operator to PyTorch, indexing, conversions. See dispatch.cpp.
+// Shows calls that are no kernel's (composites that are one operator to PyTorch, indexing, conversions) to classes and
+// modes that stand in for kernels (`__torch_dispatch__`). See dispatch.cpp.
 #pragma once
 
 #include <atomic>

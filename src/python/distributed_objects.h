@@ -1,4 +1,4 @@
-// Objects of facula.distributed that several files make.
+// Declares objects of facula.distributed that several files make.
 #pragma once
 
 #include <cstring>

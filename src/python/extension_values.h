@@ -1,5 +1,5 @@
-// What an extension module gets from Facula's own module: Python objects as values, and back. The two are linked apart,
-// so functions come in a capsule, `facula._C._extension_values`.
+// Declares what an extension module gets from Facula's own module: Python objects as values, and back. The two are
+// linked apart, so functions come in a capsule, `facula._C._extension_values`.
 #pragma once
 
 #include <Python.h>

@@ -1,20 +1,22 @@
-// What threads need that run Python at the same time. On the usual Python one thread at a time has the interpreter's
-// lock, and all of this is empty; on a free-threaded one (Py_GIL_DISABLED) `attached` takes the lock's place, which
-// only says that a thread may be stopped nowhere but where it calls Python.
+// Declares what threads need that run Python at the same time. On the usual Python one thread at a time has the
+// interpreter's lock, and all of this is empty. On a free-threaded one (Py_GIL_DISABLED) `attached` takes the lock's
+// place, which only says that a thread may be stopped nowhere but where it calls Python.
 //
-// Policy.
-//   - A thread that is attached waits for nobody who may call Python meanwhile: who stops all threads (the garbage
-//     collector) waits for it, and the other one for the collector. So locks around Python calls are Mutex, whose
-//     waiters detach; a SpinLock and a std::mutex of the core are held around no Python call (`Detaching` waits for a
-//     std::mutex that others hold for long); nothing that calls Python initializes a static of a function (made_once).
-//   - References are borrowed from nothing that another thread can change: dict_item() and list_item() give an Item,
+// Policy:
+//   - A thread that is attached waits for nobody who may call Python meanwhile. Whoever stops all threads (the garbage
+//     collector) waits for it, and the other thread waits for the collector. So locks around Python calls are Mutex,
+//     whose waiters detach. A SpinLock and a std::mutex of the core are held around no Python call (`Detaching` waits
+//     for a std::mutex that others hold for long). Nothing that calls Python initializes a static of a function
+//     (made_once).
+//   - References are borrowed from nothing that another thread can change. dict_item() and list_item() return an Item,
 //     which holds a reference here and borrows it on the usual Python.
 //   - An object that others know by a bare pointer (the object of a tensor, a node, a storage) is reached by
-//     try_reference(), under a lock that its deallocation takes, too, before it lets go of anything.
-//   - What is made once and read by all threads is immortal: threads would fight for its reference count.
-//   - Tensors are read by any number of threads. Writes of elements race as NumPy's do: for each one of them wins. Who
-//     exchanges a tensor's memory (`data`, `set_`, `resize_`) while others use it has to agree with them, as it had to
-//     with kernels that work without the lock.
+//     try_reference(), under a lock that its deallocation takes, too, before it releases anything.
+//   - Objects that are made once and read by all threads are immortal, since threads would contend for their reference
+//     counts.
+//   - Any number of threads may read a tensor. Writes of elements race as NumPy's do: for each element one of them
+//     wins. A thread that exchanges a tensor's memory (`data`, `set_`, `resize_`) while others use it has to agree with
+//     them, as it had to with kernels that work without the lock.
 #pragma once
 
 #include <atomic>

@@ -1,4 +1,4 @@
-// What is said of a call that fits no signature.
+// Composes the error about a call that fits no signature.
 #pragma once
 
 #include "python/args.h"

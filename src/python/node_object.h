@@ -1,4 +1,4 @@
-// Autograd nodes as Python objects, shared by autograd.cpp, hooks.cpp and function.cpp.
+// Defines autograd nodes as Python objects, shared by autograd.cpp, hooks.cpp and function.cpp.
 #pragma once
 
 #include <optional>

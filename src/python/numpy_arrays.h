@@ -1,4 +1,4 @@
-// NumPy's arrays on the memory of tensors, and the memory of arrays.
+// Makes NumPy's arrays on the memory of tensors, and describes the memory of arrays.
 #pragma once
 
 #include <optional>

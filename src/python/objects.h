@@ -1,4 +1,4 @@
-// The Python objects of the core and the conversions between them and C++ values.
+// Declares the Python objects of the core, and the conversions between them and C++ values.
 #pragma once
 
 #include "python/python.h"

@@ -1,4 +1,4 @@
-// Arguments and results of an op as Python values, and back.
+// Converts arguments and results of an op to Python values, and back.
 #pragma once
 
 #include <string>

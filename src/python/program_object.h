@@ -1,4 +1,4 @@
-// The Python object of a program.
+// Declares the Python object of a program.
 #pragma once
 
 #include <memory>

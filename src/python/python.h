@@ -1,4 +1,4 @@
-// The only place that includes Python.h, and what every file of this folder needs.
+// Includes Python.h, which no other file does, and declares what every file of this folder needs.
 #pragma once
 
 #define PY_SSIZE_T_CLEAN

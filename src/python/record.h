@@ -1,5 +1,5 @@
-// Recording programs: every call that Python makes is seen where function modes see it (kModePython), so that eager
-// code tests nothing more, and before composites open up.
+// Records programs. Every call that Python makes is seen where function modes see it (kModePython), so that eager code
+// tests nothing more, and before composites open up.
 #pragma once
 
 #include "observe/observer.h"

@@ -1,10 +1,10 @@
-// Replay: a call of a compiled function made without Python's interpreter.
+// Replays a call of a compiled function without Python's interpreter.
 //
-// facula/compiler/_replay/trusted.py reads the source of small functions and writes down what a call does: a flat
-// list of steps, each of which is what the interpreter would do (a call of a function of the core, an operator, an
-// attribute of a tensor), with the very objects that it would do it to. What it has read on the way (entries of
-// dictionaries, classes, closure cells, code of functions) are facts, and a call is replayed only while all of them
-// hold. So modes, gradients, subclasses and errors are those of the functions that are called, and nothing is stale.
+// facula/compiler/_replay/trusted.py reads the source of small functions and writes down what a call does: a flat list
+// of steps. Each step is what the interpreter would do (a call of a function of the core, an operator, an attribute of
+// a tensor), with the very objects that it would use. What the reader relied on (entries of dictionaries, classes,
+// closure cells, code of functions) are facts, and a call is replayed only while all of them hold. So modes, gradients,
+// subclasses and errors are those of the functions that are called, and nothing is stale.
 #pragma once
 
 #include "python/objects.h"

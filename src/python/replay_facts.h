@@ -1,8 +1,8 @@
-// What a program of steps (python/replay.h) has read of the world, and whether it is still so.
+// Holds the facts that a program of steps (python/replay.h) relies on, and checks whether they still hold.
 //
-// A dictionary or a class that nobody has touched since is known by its version, which CPython counts; after a change
-// the entries that were read are compared. A value that is only handed to functions, never decided by, may be exchanged
-// for another of its kind (a parameter for a parameter, a number for a number): then it is read anew.
+// A dictionary or a class that has not changed since is recognized by its version, which CPython counts. After a change
+// the entries that were read are compared. A value that is only passed to functions, and that decides nothing, may be
+// exchanged for another of its kind (a parameter for a parameter, a number for a number); it is then read anew.
 #pragma once
 
 #include "python/objects.h"

@@ -1,4 +1,4 @@
-// Storages whose bytes several processes map: anonymous memory, known by a descriptor.
+// Makes storages whose bytes several processes map: anonymous memory, known by a descriptor.
 //
 // A tensor remembers the address of its first element, so that bytes can move (into shared memory, or to grow) only
 // while everybody who holds the storage is known: the storage object, the tensor it was taken from, and that tensor's

@@ -1,4 +1,4 @@
-// The Python object of a storage and its identity; what can be done with it is in storage.cpp and
+// Declares the Python object of a storage and its identity; what can be done with it is in storage.cpp and
 // storage_functions.cpp.
 #pragma once
 

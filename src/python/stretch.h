@@ -1,4 +1,5 @@
-// Backends in Python: facula/compiler/_backends/stretches.py holds what is made of stretches (region/stretch.h).
+// Connects backends in Python: facula/compiler/_backends/stretches.py holds what is made of stretches
+// (region/stretch.h).
 #pragma once
 
 #include "python/objects.h"

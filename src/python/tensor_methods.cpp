@@ -300,13 +300,17 @@ void put_on_storage(const Tensor& t, const Tensor& source) {
                "set_: a leaf that requires grad cannot be used in an in-place operation (use no_grad()), got shape ",
                t.sizes());
   const uint32_t recorded_flags = recorded_flags_of(t) | recorded_flags_of(source);
+  const uint32_t version = impl->storage->current_version();
   exchange_storage(impl, source.storage());
   impl->data = source.impl()->data;
   set_sizes(impl, source.sizes(), source.strides());
   if (AutogradMeta* meta = autograd_meta(impl)) {
     if (AccumulateGrad* node = meta->accumulator.load()) node->set_output(0, t);  // gradients have the new shape
   }
-  count_write(t);
+  // No element is written: who has saved the source need not know. Who has saved this tensor itself learns it from a
+  // version that is higher than all that it has had.
+  if (impl->refs.load() > 1 && source.storage()->current_version() <= version)
+    impl->storage->version.store(version + 1, std::memory_order_relaxed);
   if (recorded_flags)
     record_missing("set_", recorded_flags, t, t, source);  // the old values take no part in the new ones
 }

@@ -14,6 +14,7 @@
 
 #include "autograd/inplace.h"
 #include "core/sparse.h"
+#include "core/tensor_changes.h"
 #include "functions.h"
 #include "python/args.h"
 #include "python/bindings.h"
@@ -397,6 +398,7 @@ PyObject* swap_tensors(PyObject*, PyObject* args) {
 }
 
 void exchange_storage(TensorImpl* impl, Storage* storage) {
+  notify_tensor_changes(Tensor::share(impl));
   retain(storage);
   release(std::atomic_ref(impl->storage).exchange(storage, std::memory_order_acq_rel));
 }

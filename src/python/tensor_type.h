@@ -1,4 +1,5 @@
-// What makes facula.Tensor: the object and its identity are in tensor_type.cpp, the rest of its type in other files.
+// Declares the type facula.Tensor: the object and its identity are in tensor_type.cpp, the rest of its type in other
+// files.
 #pragma once
 
 #include "python/bindings.h"

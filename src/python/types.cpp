@@ -84,7 +84,7 @@ PyMethodDef dtype_methods[] = {{"__reduce__", dtype_reduce, METH_NOARGS, nullptr
                                {"to_complex", dtype_to_complex, METH_NOARGS, docs::types::kToComplex},
                                {}};
 
-// Dtypes of quantised tensors: names for integers that are levels. No op takes them; facula.ao knows what they mean.
+// Dtypes of quantized tensors: names for integers that are levels. No op takes them; facula.ao knows what they mean.
 
 struct QuantizedDType {
   PyValue<DType> levels;
@@ -104,7 +104,7 @@ PyObject* quantized_dtype_reduce(PyObject* self, PyObject*) {
 }
 PyObject* quantized_dtype_refuse(PyObject* self, PyObject*) {
   return guarded([&]() -> PyObject* {
-    throw_error(ErrorKind::Runtime, "dtype: a quantised one has no sign, real or complex form, got torch.",
+    throw_error(ErrorKind::Runtime, "dtype: a quantized one has no sign, real or complex form, got torch.",
                 quantized_name(self));
   });
 }
@@ -112,7 +112,7 @@ PyObject* quantized_dtype_signed(PyObject* self, void*) { return quantized_dtype
 PyObject* quantized_dtype_levels(PyObject* self, void*) { return wrap_dtype(value_of<DType>(self)); }
 
 PyGetSetDef quantized_dtype_properties[] = {
-    {"is_signed", quantized_dtype_signed, nullptr, "Not known of quantised dtypes: a RuntimeError.", nullptr},
+    {"is_signed", quantized_dtype_signed, nullptr, "Not known of quantized dtypes: a RuntimeError.", nullptr},
     {"_levels", quantized_dtype_levels, nullptr, "The integers that stand for values.", nullptr},
     {}};
 PyMethodDef quantized_dtype_methods[] = {{"__reduce__", quantized_dtype_reduce, METH_NOARGS, nullptr},
@@ -340,7 +340,7 @@ bool is_device(PyObject* o) {
 DType to_dtype_value(PyObject* o) {
   if (Py_IS_TYPE(o, &DTypeType)) return value_of<DType>(o);
   FACULA_CHECK(!Py_IS_TYPE(o, &QuantizedDTypeType), ErrorKind::Runtime,
-               "dtype: quantised tensors are made by quantize_per_tensor and the like, got torch.", quantized_name(o));
+               "dtype: quantized tensors are made by quantize_per_tensor and the like, got torch.", quantized_name(o));
   auto* type = reinterpret_cast<PyTypeObject*>(o);
   if (type == &PyFloat_Type) return DType::Float64;
   if (type == &PyLong_Type) return DType::Int64;
@@ -469,7 +469,7 @@ static void init_quantized_dtypes(PyObject* module) {
   QuantizedDTypeType.tp_repr = quantized_dtype_repr;
   QuantizedDTypeType.tp_methods = quantized_dtype_methods;
   QuantizedDTypeType.tp_getset = quantized_dtype_properties;
-  QuantizedDTypeType.tp_doc = "The type of a quantised tensor's elements.";
+  QuantizedDTypeType.tp_doc = "The type of a quantized tensor's elements.";
   ready(QuantizedDTypeType, module, "_quantized_dtype");
   for (auto [name, levels] : kQuantizedDTypes) {
     PyObject* dtype = immortal(make_value(&QuantizedDTypeType, levels));

@@ -1,4 +1,4 @@
-// Values of programs as Python objects, and back.
+// Converts values of programs to Python objects, and back.
 #pragma once
 
 #include "program/program.h"

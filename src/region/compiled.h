@@ -1,20 +1,19 @@
-// What a compiled function does with a call, and how it finds out what is faster.
+// Decides what a compiled function does with a call, and finds out what is faster.
 //
-//   Look    the call runs eagerly, and its ops are noted. Nothing to put off: Pass.
-//   Learn   two calls are followed; what nobody asks for is found out.
-//   Trial   eager and followed calls by turns, with a clock. Followed calls take less time, or no more and let much
-//           memory go that only a tape holds: Follow, else Pass.
-//   Follow  ops are put off as the recording says.
-//   Pass    the function is called. After kStable calls, if it takes less than kTiny, whoever knows the language is
-//           requested to give steps that make a call without its interpreter, and these are tried as followed calls
-//           are.
-//   Replay  calls are made by the steps.
+//   Look    the call runs eagerly, and its ops are noted. If no op can be deferred: Pass.
+//   Learn   two calls are followed, to find out which results nobody needs.
+//   Trial   eager and followed calls alternate and are timed. If followed calls take less time, or no more time and
+//           release much memory that only a tape holds: Follow, else Pass.
+//   Follow  ops are deferred as the recording says.
+//   Pass    the function is called. After kStable calls, if a call takes less than kTiny, the host language is
+//           requested to provide steps that make a call without its interpreter. They are tried as followed calls are.
+//   Replay  the steps make the calls.
 //
-// Both ways run the same Python and give the same bits, so they can be exchanged at any call. A trial compares calls on
-// tensors of the same sizes only. Where groups run on a device that works while Python goes on, a clock sees nothing of
-// them: there is no trial, and calls are followed where fewer bytes are moved. Follow and Pass end after kTrusted
-// calls, and Pass when tensors have new sizes. Functions of which most calls take ways that no recording knows are
-// called as they are.
+// Both ways run the same Python and give the same bits, so they can be exchanged at any call. A trial only compares
+// calls on tensors of the same sizes. If groups run on a device that works while Python goes on, a clock does not see
+// them. There is no trial then, and calls are followed if fewer bytes are moved. Follow and Pass end after kTrusted
+// calls, and Pass also when tensors have new sizes. A function of which most calls take ways that no recording knows is
+// called as it is.
 #pragma once
 
 #include <array>
@@ -79,8 +78,8 @@ class CompiledCalls {
     bool missed = false;  // no recording knew its way, or steps did not fit it
   };
   void end(const Way& way, const Outcome& outcome);
-  /// Whether the call took less than kTiny. If not, the next one is timed too, since something else may have interrupted
-  /// this one; no steps are requested after kLong such calls.
+  /// Whether the call took less than kTiny. If not, the next one is timed too, since something else may have
+  /// interrupted this one; no steps are requested after kLong such calls.
   bool is_tiny(int64_t nanoseconds);
   /// Steps were found, or not, when they were requested.
   void prepared(bool found);

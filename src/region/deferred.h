@@ -1,13 +1,13 @@
 // Defers everything that can wait, for tests: an oracle for the deferrals to memory (core/recipe.h) that needs no plan.
-// With FACULA_DEFER=all every op on the CPU that only computes new tensors gives tensors without bytes, whose recipe is
-// the op and the arguments it was called with; with a number for a seed, one in two does so. Programs must not see it.
+// With FACULA_DEFER=all every op on the CPU that only computes new tensors returns deferred tensors, whose recipe is
+// the op and its arguments. With a number for a seed, one in two does so. Programs must not see it.
 //
-// What waits: calls of the function form of an op whose row (program/boxed.h) says that it draws nothing, writes to
-// nothing and gives memory of its own, while nobody sees ops. What it will give is found out by running it at the call,
-// on what its arguments will be; so errors and warnings come there, and layouts are what they are otherwise. Then it
-// runs again when somebody needs the result, and gives the same bits, or an error is raised: what it read has changed,
-// and a write was missed. Results that need more than memory (lazily conjugated, sparse, private layouts, no elements)
-// do not wait, nor does what shows its arguments.
+// A call waits if it is the function form of an op whose row (program/boxed.h) says that it draws nothing, writes to
+// nothing and returns memory of its own, and if nobody observes ops. The op runs at the call, on what its arguments
+// will be, to find out what it will return. So errors and warnings come there, and layouts are the usual ones. It runs
+// again when somebody needs the result, and gives the same bits, or an error is raised: what it read has changed, and a
+// write was missed. Results that need more than memory (lazily conjugated, sparse, private layouts, no elements) do not
+// wait, nor does an op that returns its arguments' memory.
 #pragma once
 
 #include <cstdint>

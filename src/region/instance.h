@@ -1,4 +1,4 @@
-// Groups of one call while they wait.
+// Holds the groups of one call while they wait.
 #pragma once
 
 #include <atomic>

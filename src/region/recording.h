@@ -1,7 +1,7 @@
-// What is remembered of a call of a compiled function: its ops in their order, and what became of each. A recording is
-// advice and nothing more. Every op that is put off is derived from the operands of its own call, so results are those
-// of eager execution whatever a recording says; what it decides is which ops are worth putting off, and which of their
-// results are written with the others of their group.
+// Remembers a call of a compiled function: its ops in their order, and what became of each. A recording is advice and
+// nothing more. Every op that is deferred is derived from the operands of its own call, so results are those of eager
+// execution whatever a recording says. It decides which ops are worth deferring, and which of their results are written
+// with the others of their group.
 #pragma once
 
 #include <atomic>

@@ -1,10 +1,11 @@
-// Regions: the time in which a compiled function runs on a thread.
-//   - The first call runs eagerly; its ops are noted. In later calls, an op whose place in the recording says so is put
-//     off: it becomes a step of an Instance (region/instance.h), and its result a tensor without bytes.
-//   - An op is put off with the operands it is called with, so nothing can be stale, and errors are raised where they
+// Defines regions: the time in which a compiled function runs on a thread.
+//   - The first call runs eagerly, and its ops are noted. In later calls, an op is deferred if its place in the
+//     recording says so. It becomes a step of an Instance (region/instance.h), and its result is a tensor without
+//     bytes.
+//   - An op is deferred with the operands of its own call, so nothing can be stale, and errors are raised where they
 //     are in eager execution. A call that takes another way than its recordings runs eagerly from there on, and becomes
 //     a recording itself.
-//   - Whoever needs bytes gets them through core/recipe.h. When a region ends, everything that is alive is made.
+//   - Code that needs bytes gets them through core/recipe.h. When a region ends, everything that is alive is computed.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// Ops that groups begin or end with, beside loops and rows.
+// Handles ops that groups begin or end with, beside loops and rows.
 #pragma once
 
 #include <cstdint>

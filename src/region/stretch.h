@@ -1,15 +1,15 @@
-// Stretches: what a compiled function with a backend of its own (torch.compile(f, backend=g)) puts off.
-//   - Between two demands of the program every op that only computes waits, with the operands it was called with. What
-//     waits is one recipe (core/recipe.h). When somebody needs one of its results, the stretch ends: code that the
+// Defines stretches: what a compiled function with a backend of its own (torch.compile(f, backend=g)) defers.
+//   - Between two demands of the program every op that only computes waits, with the operands of its call. The waiting
+//     ops are one recipe (core/recipe.h). When somebody needs one of its results, the stretch ends, and code that the
 //     backend has made of it computes everything that is alive.
-//   - Code is known by the ops that it stands for: a tree of ops, each with its row of the boxed table, the numbers it
-//     was given, which values its operands are, and what the inputs look like. A call walks down this tree. So a call
-//     gets what was made for the very same ops on the very same forms of inputs, or nothing.
+//   - Code is found by the ops that it stands for, in a tree of ops: each has its row of the boxed table, its numbers,
+//     the values that are its operands, and the forms of the inputs. A call walks down this tree. So a call gets code
+//     that was made for the very same ops on the very same forms of inputs, or none.
 //   - Where the tree ends, ops run at the call as well, on what their operands will be, to find out what results look
 //     like. So nothing is guessed, and a stretch that is recorded ends where one that is followed does.
-//   - Without code, also after an error, results are made by the ops themselves, one by one, in their order.
-//   - A stretch is of one device, and of the stream that is current there: other ops run at once.
-//   - Ops that draw, write to memory of others, or give what cannot wait, run at once. What they give are inputs.
+//   - Without code, also after an error, the ops themselves compute the results, one by one, in their order.
+//   - A stretch belongs to one device, and to the stream that is current there; other ops run at once.
+//   - Ops that draw, write to memory of others, or return what cannot wait, run at once. Their results are inputs.
 #pragma once
 
 #include <atomic>

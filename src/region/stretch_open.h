@@ -1,4 +1,4 @@
-// A stretch that is going on, and then one that waits to be made: the recipe of what its ops give.
+// Defines a stretch that is going on, and then one that waits to be made: the recipe of what its ops give.
 #pragma once
 
 #include <thread>

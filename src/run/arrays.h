@@ -1,5 +1,5 @@
-// Files of arrays: NumPy's .npy and .npz, and .safetensors. A file is data from anybody: what it says of itself is
-// checked against its length before memory is made.
+// Reads files of arrays: NumPy's .npy and .npz, and .safetensors. A file may come from anybody: what it says of itself
+// is checked against its length before memory is made.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// The arrays that a program is run on, from files.
+// Reads from files the arrays that a program is run on.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// What facula-run prints of a program.
+// Prints what facula-run says of a program.
 #pragma once
 
 #include <string>

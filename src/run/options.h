@@ -1,4 +1,4 @@
-// The command line of facula-run.
+// Reads the command line of facula-run.
 #pragma once
 
 #include <optional>

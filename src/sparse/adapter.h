@@ -1,4 +1,5 @@
-// From an op call, which is references to arguments, to a typed C++ function and back: rows of the generated table.
+// Converts an op call, which is references to arguments, to the call of a typed C++ function and back, for the rows of
+// the generated table.
 #pragma once
 
 #include "core/sparse.h"

@@ -1,4 +1,4 @@
-// Matrices as entries with a row and a column each, and ordered by lines (rows or columns) by counting.
+// Handles matrices as entries with a row and a column each, and orders them by lines (rows or columns) by counting.
 #pragma once
 
 #include "sparse/support.h"

@@ -1,4 +1,5 @@
-// What the functions of this folder share: entries of sparse tensors as places in a flattened tensor and values.
+// Declares what the functions of this folder share: entries of sparse tensors as places in a flattened tensor and
+// values.
 #pragma once
 
 #include "autograd/function_types.h"

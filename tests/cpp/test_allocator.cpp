@@ -127,7 +127,7 @@ void test_reuse_costs_no_page_fault() {
   }
 }
 
-void test_neighbours_merge() {
+void test_neighbors_merge() {
   if (!keeps_blocks) return;
   empty_cache();
   const size_t segment_bytes = memory_stats().segment_bytes;
@@ -361,7 +361,7 @@ int main() {
   test_sizes_and_contents();
   test_counters_return_to_zero();
   test_reuse_costs_no_page_fault();
-  test_neighbours_merge();
+  test_neighbors_merge();
   test_cache_is_bounded();
   test_kept_blocks();
   test_blocks_cross_threads();

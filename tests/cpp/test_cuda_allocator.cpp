@@ -281,6 +281,42 @@ void test_out_of_memory() {
   empty_cache();
 }
 
+/// Where only free pieces between blocks of another stream are left, they serve others too.
+void test_pieces_of_another_stream() {
+  const Stream stream{{DeviceType::CUDA, 0}, 0}, other = stream_from_pool(0, 0);
+  constexpr size_t kPiece = 512 << 10;
+  set_memory_budget(0, 8 << 20);
+  std::vector<void*> blocks;
+  for (int i = 0; i < 16; ++i) blocks.push_back(allocate(kPiece, 0, other));
+  CHECK(!refusal(kPiece, stream).empty());
+  const auto address = [](void* memory) { return reinterpret_cast<CUdeviceptr>(memory); };
+  std::vector<std::vector<unsigned char>> last(8, std::vector<unsigned char>(kPiece));
+  for (size_t i = 0; i < 16; i += 2) {  // what the other stream still does there comes first
+    FACULA_CUDA_CALL(cuMemsetD8Async, address(blocks[i]), static_cast<unsigned char>(i + 1), kPiece, handle(other));
+    FACULA_CUDA_CALL(cuMemcpyDtoHAsync_v2, last[i / 2].data(), address(blocks[i]), kPiece, handle(other));
+    release(blocks[i], 0);
+  }
+  std::vector<void*> borrowed;
+  for (int i = 0; i < 8; ++i) {
+    borrowed.push_back(allocate(kPiece - 100, 0, stream));
+    CHECK(is_used_elsewhere(borrowed.back(), 0));
+    FACULA_CUDA_CALL(cuMemsetD8Async, address(borrowed.back()), static_cast<unsigned char>(99), kPiece, handle(stream));
+  }
+  CHECK(!refusal(kPiece, stream).empty() && !refusal(kPiece, other).empty());
+  synchronize_device(0);
+  for (size_t i = 0; i < 16; i += 2)
+    CHECK(std::all_of(last[i / 2].begin(), last[i / 2].end(), [&](unsigned char b) { return b == i + 1; }));
+  for (void* block : borrowed) release(block, 0);
+  for (size_t i = 0; i < 16; i += 2) blocks[i] = allocate(kPiece, 0, other);  // they are still the other stream's
+  for (void* block : blocks) {
+    CHECK(!is_used_elsewhere(block, 0));
+    release(block, 0);
+  }
+  set_memory_budget(0, 0);
+  empty_cache();
+  CHECK(allocator_stats(0).reserved_bytes.all.current == 0);
+}
+
 /// Free pieces far from each other serve one block; what is between them stays.
 void test_expandable_segments() {
   const Stream stream{{DeviceType::CUDA, 0}, 0};
@@ -331,6 +367,7 @@ void run_all() {
   test_budget();
   test_loop_without_driver();
   test_out_of_memory();
+  test_pieces_of_another_stream();
   if (allocator_settings().expandable_segments) test_expandable_segments();
 }
 

@@ -1,4 +1,4 @@
-"""Writes quantization_golden.json: what PyTorch's observers, fake quantisation and quantised models make of given numbers.
+"""Writes quantization_golden.json: what PyTorch's observers, fake quantization and quantized models make of given numbers.
 
 Needs PyTorch 2.13, and is run by hand: `python tests/data/make_quantization_golden.py`. The models and numbers are those of
 tests/quantization_cases.py, which tests/test_ao_quantization.py runs with Facula.

@@ -657,7 +657,7 @@ class Watched(World):
 
 
 class Sparse(World):
-    """Sparse and quantised tensors, spectra, transforms: what keeps plans and tables."""
+    """Sparse and quantized tensors, spectra, transforms: what keeps plans and tables."""
 
     def __init__(self, seed, actions):
         dense = x(20, 30) * (x(20, 30) > 1.0)

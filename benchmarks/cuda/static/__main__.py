@@ -1,4 +1,5 @@
-"""Predictions for GPUs that need not be there, out of the machine code of kernels, beside what was measured.
+"""Predict the speed of GPUs that need not be present, from the machine code of kernels, and print it beside
+measurements.
 
     python -m benchmarks.cuda.static                       # A100, H100 and H200, and all results of benchmarks/results/cuda_*/
     python -m benchmarks.cuda.static --only softmax --gpu H200 --results FILE

@@ -1,4 +1,4 @@
-"""Kernels of ops by NVIDIA's compiler and disassembler, both from PyPI: no GPU, no driver and no toolkit.
+"""Compile kernels of ops with NVIDIA's compiler and disassembler, both from PyPI: no GPU, no driver and no toolkit.
 
 Which kernel an op launches is asked of the library itself, on a driver that does nothing (`FACULA_CUDA=null`).
 """
@@ -25,7 +25,7 @@ TOGETHER = 8  # kernels of a program: what is common to all is read once
 
 
 class Missing(Exception):
-    """A tool of NVIDIA's is not there."""
+    """Report that a tool of NVIDIA's is not installed."""
 
 
 def packages(pattern: str) -> Path:
@@ -47,7 +47,7 @@ def compiler_folder() -> str:
 
 @dataclass
 class Launched:
-    """A kernel that an instance launches."""
+    """Describe a kernel that an instance launches."""
 
     source: str
     expression: str

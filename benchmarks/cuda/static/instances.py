@@ -1,4 +1,5 @@
-"""Calls of ops, each of which launches one kernel whose machine code is looked at, and what an element of it costs of memory.
+"""Define calls of ops, each of which launches one kernel whose machine code is analyzed, and the memory traffic of one
+element.
 
 `read` and `write` are bytes of DRAM for an element; `asked` bytes that the loop loads for it, with those that caches give.
 What the code does not show stands in `hints`, `sectors` (the share of what DRAM moves that is used) and `conflicts` (of

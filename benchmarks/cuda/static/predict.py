@@ -1,10 +1,10 @@
-"""How fast a GPU can run a kernel at most, by its machine code: issue and pipes, and bytes in flight.
+"""Bound how fast a GPU can run a kernel, from its machine code: issue and pipes, and bytes in flight.
 
 Issue takes 4 instructions of warps a cycle and SM, and each pipe has its rate (CUDA C++ Programming Guide, arithmetic
-throughput). Little's law asks for bandwidth times latency of bytes in flight, with twice the latency of an idle memory, since
-queues fill. 100 % means that neither is in the way: DRAM itself then gives about nine tenths of the data sheet. Not in the
-model are conflicts of banks and sectors (an instance states them), latency of arithmetic where few warps are resident,
-barriers and tails.
+throughput). Little's law requires bandwidth times latency of bytes in flight, with twice the latency of an idle memory,
+because queues fill. 100 % means that neither is a limit; DRAM itself then reaches about nine tenths of the data sheet.
+The model does not contain conflicts of banks and sectors (an instance states them), latency of arithmetic where few
+warps are resident, barriers and tails.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def instructions(code: Code, instance: Instance) -> float:
 
 @dataclass
 class Bound:
-    """Return what is possible at most."""
+    """Hold the greatest possible speed."""
 
     gpu: Gpu
     share: float  # of the bandwidth, or of the FMA that there are of the kind that the kernel is about

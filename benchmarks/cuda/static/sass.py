@@ -85,7 +85,7 @@ def numbers(way: Way | None) -> list[int]:
 
 
 class Flow:
-    """The flow graph of a kernel."""
+    """Hold the flow graph of a kernel."""
 
     def __init__(self, code: list[Instruction], labels: dict[str, int]) -> None:
         self.code, self.labels = code, labels
@@ -188,7 +188,7 @@ def in_flight(way: list[Instruction], turns: int = 2) -> int:
 
 @dataclass
 class Hints:
-    """Say where a kernel's work is done, which machine code does not by itself."""
+    """Name where a kernel's work is done, which machine code alone does not show."""
 
     loop: str = "auto"  # the innermost of tensor cores, or that moves most; "each" innermost; the largest, "outer"; "none"
     want: tuple[list[int], int] | None = None  # the way with these loads and so many bytes stored
@@ -199,7 +199,7 @@ class Hints:
 
 @dataclass
 class Part:
-    """The way through a loop, and how often each of its instructions runs in a turn."""
+    """Describe the path through a loop, and how often each of its instructions runs in a turn."""
 
     way: list[Instruction]
     often: list[float]
@@ -210,7 +210,7 @@ class Part:
 
 @dataclass
 class Code:
-    """A kernel as it was compiled."""
+    """Hold a kernel as it was compiled."""
 
     registers: int
     spilled: int

@@ -1,4 +1,4 @@
-"""The figures of kernels that the gate keeps (table.json), and what is worse than them."""
+"""Compare the figures of kernels with those in the gate's file (table.json), and list what has become worse."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TENSOR = ("HMMA", "HGMMA", "LDGSTS", "LDSM")
 
 @dataclass
 class Figure:
-    """An instance, compiled for one kind of device."""
+    """Describe an instance, compiled for one kind of device."""
 
     instance: Instance
     kernel: Launched

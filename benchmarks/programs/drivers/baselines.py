@@ -1,4 +1,4 @@
-"""stable-baselines3: PPO, A2C and DQN on CartPole."""
+"""Run stable-baselines3: PPO, A2C and DQN on CartPole."""
 
 import torch
 from figures import show

@@ -1,4 +1,4 @@
-"""kuangliu/pytorch-cifar: 16 networks."""
+"""Run kuangliu/pytorch-cifar: 16 networks."""
 
 import models
 from figures import array, check

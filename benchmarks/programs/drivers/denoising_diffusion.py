@@ -1,4 +1,4 @@
-"""lucidrains/denoising-diffusion-pytorch: loss, gradient, sampling."""
+"""Run lucidrains/denoising-diffusion-pytorch: loss, gradient, sampling."""
 
 import torch
 from denoising_diffusion_pytorch import GaussianDiffusion, Unet

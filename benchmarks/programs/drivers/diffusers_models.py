@@ -1,4 +1,4 @@
-"""diffusers: networks and four steps of a scheduler."""
+"""Run diffusers: networks and four steps of a scheduler."""
 
 import torch
 from diffusers import AutoencoderKL, DDIMScheduler, UNet2DConditionModel, UNet2DModel

@@ -1,4 +1,4 @@
-"""torch_geometric: convolutions on graphs, batches, pooling; a network that trains."""
+"""Run torch_geometric: convolutions on graphs, batches, pooling; a network that trains."""
 
 import torch
 from figures import array, check, fill, integers, show

@@ -1,4 +1,4 @@
-"""gpytorch and pyro: a Gaussian process is fitted; variational inference."""
+"""Run gpytorch and pyro: a Gaussian process is fitted; variational inference."""
 
 import gpytorch
 import pyro

@@ -1,4 +1,4 @@
-"""pytorch-ignite and accelerate: training loops, metrics, saving of the state."""
+"""Run pytorch-ignite and accelerate: training loops, metrics, saving of the state."""
 
 import torch
 from accelerate import Accelerator

@@ -1,4 +1,4 @@
-"""kornia: filters, colors, geometry, features, augmentation."""
+"""Run kornia: filters, colors, geometry, features, augmentation."""
 
 import kornia
 import torch

@@ -1,4 +1,4 @@
-"""lightning: `Trainer.fit` with validation, clipping and checkpoints."""
+"""Run lightning: `Trainer.fit` with validation, clipping and checkpoints."""
 
 import warnings
 

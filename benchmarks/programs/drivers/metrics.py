@@ -1,4 +1,4 @@
-"""torchmetrics: 20 metrics, each over two batches."""
+"""Run torchmetrics: 20 metrics, each over two batches."""
 
 import torchmetrics as tm
 from figures import array, integers, show

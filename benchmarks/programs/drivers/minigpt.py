@@ -1,4 +1,4 @@
-"""karpathy/minGPT: its model and trainer, 20 steps on one batch that repeats."""
+"""Run karpathy/minGPT: its model and trainer, 20 steps on one batch that repeats."""
 
 import torch
 from figures import fill, integers, show

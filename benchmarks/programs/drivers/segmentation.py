@@ -1,4 +1,4 @@
-"""segmentation_models_pytorch: three decoders, and losses."""
+"""Run segmentation_models_pytorch: three decoders, and losses."""
 
 import segmentation_models_pytorch as smp
 import torch

@@ -1,4 +1,4 @@
-"""open_clip, pytorch-metric-learning, ema-pytorch, torchinfo, torchsummary, thop: a model or the main functions of each."""
+"""Run a model or the main functions of open_clip, pytorch-metric-learning, ema-pytorch, torchinfo, torchsummary and thop."""
 
 import open_clip
 import torch

@@ -1,4 +1,4 @@
-"""timm: 17 architectures, small ones of their families."""
+"""Run timm: 17 architectures, small ones of their families."""
 
 import timm
 from figures import array, check

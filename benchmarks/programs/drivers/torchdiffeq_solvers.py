@@ -1,4 +1,4 @@
-"""torchdiffeq: solvers, with gradients directly and by the adjoint."""
+"""Run torchdiffeq: solvers, with gradients directly and by the adjoint."""
 
 import torch
 from figures import array, check, show

@@ -1,4 +1,4 @@
-"""torchvision: models, transforms, losses."""
+"""Run torchvision: models, transforms, losses."""
 
 import numpy as np
 import torch

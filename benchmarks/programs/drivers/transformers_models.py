@@ -1,4 +1,4 @@
-"""transformers: one tiny model of 29 architectures with weights of NumPy; greedy and beam generation."""
+"""Run transformers: one tiny model of 29 architectures with weights of NumPy; greedy and beam generation."""
 
 import torch
 import transformers

@@ -1,4 +1,4 @@
-"""lucidrains/vit-pytorch: models, and distillation."""
+"""Run lucidrains/vit-pytorch: models, and distillation."""
 
 import importlib
 

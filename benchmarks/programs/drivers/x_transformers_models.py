@@ -1,4 +1,4 @@
-"""lucidrains/x-transformers: losses of variants, generation of one."""
+"""Run lucidrains/x-transformers: losses of variants, generation of one."""
 
 import torch
 from figures import check, fill, integers, show

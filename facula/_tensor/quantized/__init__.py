@@ -1,4 +1,4 @@
-"""Quantised tensors: values that are stored as integers of one or four bytes, with a scale and a zero point.
+"""Implement quantized tensors: values that are stored as integers of one or four bytes, with a scale and a zero point.
 
 schemes   how integers stand for values
 tensor    the tensors

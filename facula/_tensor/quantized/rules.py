@@ -1,7 +1,8 @@
-"""What functions do with quantised tensors.
+"""Define what functions do when an argument is a quantized tensor.
 
-Functions of places run on the levels; functions that keep order (a maximum, a limit) too; a few compute on the values and round
-the result to the levels of the input, or to levels of their own. Rules are found by the function's name.
+Functions that only move elements run on the integers, and so do functions that preserve order, such as a maximum or a
+limit. A few others compute on the values and round the result, with the scale of the input or with a scale of their
+own. A rule is found by the name of its function.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ _REFUSED_CASTS = frozenset("float double half bfloat16 int long short bool char 
 
 
 def call(func, args, kwargs):
-    """Run a function whose arguments have quantised tensors."""
+    """Run a function whose arguments have quantized tensors."""
     name = getattr(func, "__name__", str(func))
     if name == "__get__":
         attribute = getattr(func.__self__, "__name__", "")
@@ -73,7 +74,7 @@ def call(func, args, kwargs):
     rule = RULES.get(name) or RULES.get(short)
     if rule is None:
         instead = "use dequantize() or ao.nn.quantized.QFunctional"
-        raise NotImplementedError(f"{name}: not supported for quantised tensors, {instead}, got {_described(args)}")
+        raise NotImplementedError(f"{name}: not supported for quantized tensors, {instead}, got {_described(args)}")
     return rule(func, short, args, kwargs)
 
 
@@ -126,7 +127,7 @@ def _wrapped(result, scheme):
 
 def _per_tensor(name, x):
     if isinstance(x._scheme, PerChannel):
-        raise NotImplementedError(f"{name}: not supported for tensors quantised per channel, got {_described([x])}")
+        raise NotImplementedError(f"{name}: not supported for tensors quantized per channel, got {_described([x])}")
     return x._scheme
 
 
@@ -136,7 +137,7 @@ def _per_tensor(name, x):
 def _places(func, name, args, kwargs):
     x = _first(args, kwargs)
     if is_inplace(getattr(func, "__name__", "")):
-        raise NotImplementedError(f"{name}_: not supported for quantised tensors, got {_described(args)}")
+        raise NotImplementedError(f"{name}_: not supported for quantized tensors, got {_described(args)}")
     if isinstance(x._scheme, PerChannel):
         return _places_of_channels(func, name, args, kwargs, x)
     return _wrapped(_on(func, args, kwargs, levels_of), x._scheme)
@@ -167,14 +168,14 @@ def _copied(func, name, args, kwargs):
     asked = [v for v in (*args[1:], *kwargs.values()) if isinstance(v, (facula.dtype, facula.Tensor))]
     others = [v for v in asked if (v.dtype if isinstance(v, facula.Tensor) else v) is not x.dtype]
     if others:
-        raise RuntimeError(f"to: a quantised tensor gives its values by dequantize(), got {others[0]}")
+        raise RuntimeError(f"to: a quantized tensor gives its values by dequantize(), got {others[0]}")
     rest = [v for v in args[1:] if not isinstance(v, (facula.dtype, facula.Tensor))]
     kwargs = {k: v for k, v in kwargs.items() if not isinstance(v, (facula.dtype, facula.Tensor))}
     return wrap(levels_of(x).to(*rest, **kwargs), x._scheme) if rest or kwargs else x
 
 
 def _refused_cast(func, name, args, kwargs):
-    raise RuntimeError(f"{name}: a quantised tensor gives its values by dequantize(), got {_described(args)}")
+    raise RuntimeError(f"{name}: a quantized tensor gives its values by dequantize(), got {_described(args)}")
 
 
 # ---- order and values
@@ -241,17 +242,17 @@ def _fill(func, name, args, kwargs):
 
 
 def _copy(func, name, args, kwargs):
-    """Copy as copy_ does: values of a plain tensor are rounded; levels of a quantised one are taken with what they mean."""
+    """Copy as copy_ does: values of a plain tensor are rounded; levels of a quantized one are taken with what they mean."""
     to, source = args[0], args[1]
     if not isinstance(to, QuantizedTensor):
-        raise RuntimeError(f"copy_: a quantised tensor gives its values by dequantize(), got {_described(args)}")
+        raise RuntimeError(f"copy_: a quantized tensor gives its values by dequantize(), got {_described(args)}")
     if not isinstance(source, QuantizedTensor):
         if source.dtype is not _C.float32:
-            raise RuntimeError(f"copy_: a quantised tensor takes values of float32, got {source.dtype}")
+            raise RuntimeError(f"copy_: a quantized tensor takes values of float32, got {source.dtype}")
         levels_of(to).copy_(to._scheme.levels(source.detach().expand(to.shape)))
         return to
     if source.dtype is not to.dtype or source.qscheme() is not to.qscheme():
-        raise RuntimeError(f"copy_: expected tensors of one quantised dtype and scheme, got {_described(args)}")
+        raise RuntimeError(f"copy_: expected tensors of one quantized dtype and scheme, got {_described(args)}")
     levels_of(to).copy_(levels_of(source))
     to._scheme, to._rows = source._scheme, None
     return to

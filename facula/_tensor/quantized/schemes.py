@@ -1,4 +1,4 @@
-"""How integers stand for values: one scale and zero point for a tensor, or one for every index along a dimension."""
+"""Convert between values and integers, with one scale and zero point for a tensor or one for every index along a dimension."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class qscheme:  # noqa: N801  (PyTorch's name)
-    """The way in which a quantised tensor's levels are laid out; its instances are constants such as per_tensor_affine.
+    """Name a way to quantize tensors. The instances are constants such as per_tensor_affine.
 
     Args:
         name: of the constant; a program does not make others.
@@ -64,7 +64,7 @@ LIMITS = {_C.quint8: (0, 255), _C.qint8: (-128, 127), _C.qint32: (-(2**31), 2**3
 
 
 def limits(name, dtype):
-    """Return the least and the greatest level of a quantised dtype."""
+    """Return the least and the greatest level of a quantized dtype."""
     if dtype in LIMITS:
         return LIMITS[dtype]
     if isinstance(dtype, _C._quantized_dtype):
@@ -85,7 +85,7 @@ def _levels(values, scale, zero_point, dtype):
 
 @dataclasses.dataclass(frozen=True)
 class PerTensor:
-    """One scale and zero point."""
+    """Quantize a tensor with one scale and one zero point."""
 
     dtype: object
     scale: float
@@ -118,7 +118,7 @@ class PerTensor:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class PerChannel:
-    """A scale and a zero point for every index along `axis`, as tensors."""
+    """Quantize a tensor with a scale and a zero point for every index along `axis`; both are tensors."""
 
     dtype: object
     scales: facula.Tensor
@@ -177,4 +177,4 @@ def scheme_from_file(dtype, levels, given):
         tensors = all(isinstance(x, facula.Tensor) and x.dim() == 1 and not x.is_quantized for x in (scales, zeros))
         if type(axis) is int and 0 <= axis < levels.dim() and tensors and len(scales) == len(zeros) == levels.size(axis):
             return PerChannel(dtype, scales, zeros, axis, kind)
-    raise RuntimeError(f"load: a quantised tensor has parameters that do not fit it, of type {type(given).__name__}")
+    raise RuntimeError(f"load: a quantized tensor has parameters that do not fit it, of type {type(given).__name__}")

@@ -1,6 +1,6 @@
-"""Quantised tensors.
+"""Define QuantizedTensor, a subclass of Tensor.
 
-A quantised tensor *is* the tensor of its levels (as a `NestedTensor` is that of its rows) and shows values: its dtype is
+A quantized tensor *is* the tensor of its levels (as a `NestedTensor` is that of its rows) and shows values: its dtype is
 qint8, quint8 or qint32, functions are rules (`rules`) on levels, and what has no rule raises NotImplementedError.
 """
 
@@ -14,7 +14,9 @@ from .schemes import PerChannel, PerTensor
 
 
 class QuantizedTensor(facula.Tensor):
-    """Integers that stand for values; made by `quantize_per_tensor`, `quantize_per_channel` and the like."""
+    """Hold integers together with the scheme that maps them to values. `quantize_per_tensor`, `quantize_per_channel`
+    and others make it.
+    """
 
     _scheme: PerTensor | PerChannel
     _rows: tuple | None = None  # what products of a weight keep (ao/nn/quantized/_products.py, weight_rows)
@@ -38,32 +40,47 @@ class QuantizedTensor(facula.Tensor):
 
     def _one(self, name):
         if not isinstance(self._scheme, PerTensor):
-            raise RuntimeError(f"{name}: expected a tensor quantised per tensor, got {self.qscheme()}")
+            raise RuntimeError(f"{name}: expected a tensor quantized per tensor, got {self.qscheme()}")
         return self._scheme
 
     def _many(self, name):
         if not isinstance(self._scheme, PerChannel):
-            raise RuntimeError(f"{name}: expected a tensor quantised per channel, got {self.qscheme()}")
+            raise RuntimeError(f"{name}: expected a tensor quantized per channel, got {self.qscheme()}")
         return self._scheme
 
     def q_scale(self):
-        """Return the distance between the values of neighboring levels. Errors: RuntimeError for one scale per channel."""
+        """Return the distance between the values of neighboring levels.
+
+        Errors: RuntimeError for one scale per channel.
+        """
         return self._one("q_scale").scale
 
     def q_zero_point(self):
-        """Return the level of zero. Errors: RuntimeError for one per channel."""
+        """Return the level of zero.
+
+        Errors: RuntimeError for one per channel.
+        """
         return self._one("q_zero_point").zero_point
 
     def q_per_channel_scales(self):
-        """Return the scale of each channel, float64. Errors: RuntimeError for one scale in all."""
+        """Return the scale of each channel, float64.
+
+        Errors: RuntimeError for one scale in all.
+        """
         return self._many("q_per_channel_scales").scales
 
     def q_per_channel_zero_points(self):
-        """Return the level of zero of each channel, int64. Errors: RuntimeError for one in all."""
+        """Return the level of zero of each channel, int64.
+
+        Errors: RuntimeError for one in all.
+        """
         return self._many("q_per_channel_zero_points").zero_points
 
     def q_per_channel_axis(self):
-        """Return the dimension whose indices are channels. Errors: RuntimeError for one scale in all."""
+        """Return the dimension whose indices are channels.
+
+        Errors: RuntimeError for one scale in all.
+        """
         return self._many("q_per_channel_axis").axis
 
     @property
@@ -83,16 +100,19 @@ class QuantizedTensor(facula.Tensor):
         return self
 
     def item(self):
-        """Return the value of the one element. Errors: RuntimeError for more."""
+        """Return the value of the one element.
+
+        Errors: RuntimeError for more.
+        """
         return self.dequantize().item()
 
     def numpy(self, *, force=False):
         """Raise TypeError: there is no such array; ask int_repr() or dequantize()."""
-        raise TypeError(f"numpy: quantised tensors are no arrays, use int_repr() or dequantize(), got {self.dtype}")
+        raise TypeError(f"numpy: quantized tensors are no arrays, use int_repr() or dequantize(), got {self.dtype}")
 
     def tolist(self):
         """Raise TypeError: there is no such list; ask int_repr() or dequantize()."""
-        raise RuntimeError(f"tolist: quantised tensors are no lists, use int_repr() or dequantize(), got {self.dtype}")
+        raise RuntimeError(f"tolist: quantized tensors are no lists, use int_repr() or dequantize(), got {self.dtype}")
 
     def __format__(self, spec):
         return format(self.item(), spec) if self.dim() == 0 else object.__format__(self, spec)
@@ -119,7 +139,7 @@ def levels_of(x):
 
 
 def wrap(levels, scheme):
-    """Return a quantised tensor over the memory of its levels."""
+    """Return a quantized tensor over the memory of its levels."""
     with _C.DisableTorchFunctionSubclass():
         made = levels.as_subclass(QuantizedTensor)
     made._scheme = scheme

@@ -1,4 +1,4 @@
-"""Layers for quantised networks: fused ones, ones that imitate rounding while they are trained, and quantised ones."""
+"""Define layers of quantized networks: fused layers, layers that imitate rounding in training, and quantized layers."""
 
 from __future__ import annotations
 

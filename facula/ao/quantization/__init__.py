@@ -1,4 +1,4 @@
-"""Quantisation of models, layer by layer: after training, while training, or of weights only.
+"""Quantize models layer by layer: after training, in training, or weights only.
 
 Example::
 

@@ -1,4 +1,4 @@
-"""Modules that round tensors to levels while training, so that a network learns to live with the rounding.
+"""Round tensors to quantization levels in training, so that a network learns to tolerate the rounding.
 
 Gradients go through the rounding as if there were none, except where a value lies outside the levels.
 """
@@ -45,7 +45,8 @@ __all__ = [
 
 
 class FakeQuantizeBase(ABC, Module):
-    """What rounds while training: two switches, one for watching and one for rounding, which are saved with the state.
+    """Hold two switches, one for observing and one for rounding, which are saved with the state; the base of modules
+    that round in training.
 
     >>> from torch.ao.quantization import FakeQuantize, FakeQuantizeBase
     >>> rounding = FakeQuantize.with_args(quant_min=0, quant_max=3)()
@@ -131,6 +132,7 @@ def _checked_range(observer, quant_min, quant_max, keywords):
     if quant_min > quant_max:
         raise AssertionError(f"FakeQuantize: expected quant_min <= quant_max, got {quant_min} and {quant_max}")
     dtype = keywords.get("dtype", facula.quint8)
+    # Arguments that `with_args` bound come before those of this call.
     dtype = getattr(getattr(observer, "p", None), "keywords", {}).get("dtype", dtype)
     info = facula.iinfo(to_underlying_dtype(dtype))
     for name, value in (("quant_min", quant_min), ("quant_max", quant_max)):
@@ -139,7 +141,7 @@ def _checked_range(observer, quant_min, quant_max, keywords):
 
 
 class FakeQuantize(FakeQuantizeBase):
-    """Watches a tensor with an observer and rounds it to the levels that the observer says.
+    """Observe a tensor and round it to the levels that the observer determines.
 
     x is replaced by (clamp(round(x / scale) + zero_point, quant_min, quant_max) - zero_point) * scale.
 
@@ -173,6 +175,7 @@ class FakeQuantize(FakeQuantizeBase):
         self.quant_min: Any = watching.quant_min
         self.quant_max: Any = watching.quant_max
         self.is_dynamic: Any = watching.is_dynamic
+        # Zero points of such schemes are not rounded to a level.
         whole = facula.float32 if _is_float_qparams(watching.qscheme) else facula.int32
         self.register_buffer("scale", facula.tensor([1.0], dtype=facula.float32))
         self.register_buffer("zero_point", facula.tensor([0], dtype=whole))
@@ -228,7 +231,7 @@ class FakeQuantize(FakeQuantizeBase):
 
 
 class FixedQParamsFakeQuantize(FakeQuantize):
-    """Rounds to levels that are known: after a sigmoid, say.
+    """Round to levels that are known, such as those after a sigmoid.
 
     Args:
         observer: `FixedQParamsObserver.with_args(...)`.
@@ -265,7 +268,7 @@ class FixedQParamsFakeQuantize(FakeQuantize):
 
 
 class FusedMovingAvgObsFakeQuantize(FakeQuantize):
-    """`FakeQuantize` with a moving average, in one op (`fused_moving_avg_obs_fake_quant`).
+    """Observe and round as `FakeQuantize` with a moving average does, in one op (`fused_moving_avg_obs_fake_quant`).
 
     Args:
         observer: MovingAverageMinMaxObserver or MovingAveragePerChannelMinMaxObserver.
@@ -290,6 +293,7 @@ class FusedMovingAvgObsFakeQuantize(FakeQuantize):
                 "FusedMovingAvgObsFakeQuantize: expected an observer of moving averages (per tensor or per channel), "
                 f"got {type(watching).__name__}"
             )
+        # PyTorch's files have these switches in int64, those of the base class in uint8.
         self.register_buffer("fake_quant_enabled", facula.tensor([1], dtype=facula.int64))
         self.register_buffer("observer_enabled", facula.tensor([1], dtype=facula.int64))
         self.is_symmetric_quant: bool = _is_symmetric_quant(watching.qscheme)
@@ -325,6 +329,7 @@ default_fake_quant: Any = FakeQuantize.with_args(
 default_weight_fake_quant: Any = FakeQuantize.with_args(
     observer=_AVERAGE, **_INT8, qscheme=facula.per_tensor_symmetric, reduce_range=False
 )
+# With the constant 1 the average is the last value: each input determines its own scale.
 default_dynamic_fake_quant: Any = FakeQuantize.with_args(
     observer=_AVERAGE, quant_min=0, quant_max=255, is_dynamic=True, dtype=facula.quint8, averaging_constant=1
 )

@@ -1,4 +1,4 @@
-"""Puts neighboring layers of a model into one."""
+"""Fuse neighboring layers of a model."""
 
 from __future__ import annotations
 

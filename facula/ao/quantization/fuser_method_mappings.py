@@ -1,4 +1,4 @@
-"""How neighboring layers become one."""
+"""Define how neighboring layers become one."""
 
 from __future__ import annotations
 

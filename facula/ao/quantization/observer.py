@@ -1,4 +1,5 @@
-"""Observers: modules that look at the tensors that pass through them and say which scale and zero point suit them.
+"""Define observers, modules that record the range of the tensors that pass through them and compute a scale and a zero
+point.
 
 Long because PyTorch has all observers in one file of this name, and each class stands there with its docstring and example.
 """
@@ -43,7 +44,7 @@ __all__ = [
 
 
 class _PartialWrapper:
-    """Calls a class with arguments given before; those of `callable_args` are functions called anew for each call."""
+    """Call a class with arguments that were given before; those of `callable_args` are functions, which run at each call."""
 
     def __init__(self, p: Callable[..., Any]) -> None:
         self.p = p
@@ -108,10 +109,10 @@ _DTYPES = (
 
 
 class ObserverBase(ABC, Module):
-    """What all observers are: a module that returns its input and can say `calculate_qparams()`.
+    """Define an observer, a module that returns its input and has `calculate_qparams()`.
 
     Args:
-        dtype: of the quantised tensor.
+        dtype: of the quantized tensor.
         is_dynamic: if True, compute scales anew for each input.
 
     >>> from torch.ao.quantization import ObserverBase
@@ -152,10 +153,10 @@ class ObserverBase(ABC, Module):
 
 
 class UniformQuantizationObserverBase(ObserverBase):
-    """What observers share whose levels are the same distance apart.
+    """Define an observer whose levels are equally spaced.
 
     Args:
-        dtype: of the quantised tensor.
+        dtype: of the quantized tensor.
         qscheme: how levels are laid out.
         reduce_range: if True, use half of the levels, as products of eight bits without VNNI require.
         quant_min, quant_max: levels of one's own; both or none.
@@ -249,7 +250,7 @@ def _no_qparams(observer):
 
 
 class FixedQParamsObserver(ObserverBase):
-    """Says the scale and zero point that it was made with, for ops whose results have known bounds.
+    """Return a fixed scale and zero point, for ops whose results have known bounds.
 
     Args:
         scale, zero_point: what to say.
@@ -285,11 +286,11 @@ class FixedQParamsObserver(ObserverBase):
 
 
 class PlaceholderObserver(ObserverBase):
-    """Looks at nothing, and only says which dtype is meant: where scales are found later, or there are none (float16).
+    """Name a dtype and record nothing, where scales are determined later or do not exist (float16).
 
     Args:
         dtype, qscheme, quant_min, quant_max, eps, is_dynamic: as for `UniformQuantizationObserverBase`.
-        custom_op_name: of an op that takes the place of quantisation.
+        custom_op_name: of an op that takes the place of quantization.
         compute_dtype: the same as is_dynamic, PyTorch's old name.
 
     >>> from torch.ao.quantization import PlaceholderObserver
@@ -324,11 +325,11 @@ class PlaceholderObserver(ObserverBase):
 
 
 class NoopObserver(ObserverBase):
-    """Looks at nothing.
+    """Record nothing.
 
     Args:
         dtype: that of the tensor.
-        custom_op_name: of an op that takes the place of quantisation.
+        custom_op_name: of an op that takes the place of quantization.
 
     >>> from torch.ao.quantization import NoopObserver
     >>> NoopObserver()(torch.tensor([1.0, 2.0]))
@@ -350,7 +351,7 @@ class NoopObserver(ObserverBase):
 
 
 class ReuseInputObserver(ObserverBase):
-    """Stands where the output has the input's levels, as after a change of shape.
+    """Mark a place where the output has the scale and zero point of the input, as after a change of shape.
 
     >>> from torch.ao.quantization import ReuseInputObserver
     >>> ReuseInputObserver()(torch.tensor([1.0, 2.0]))
@@ -370,10 +371,10 @@ class ReuseInputObserver(ObserverBase):
 
 
 class RecordingObserver(ObserverBase):
-    """Keeps copies of all tensors seen, for a look at them.
+    """Store copies of all tensors that pass through, for inspection.
 
     Args:
-        dtype: that of the quantised tensor.
+        dtype: that of the quantized tensor.
 
     >>> from torch.ao.quantization import RecordingObserver
     >>> observer = RecordingObserver()
@@ -404,7 +405,8 @@ class RecordingObserver(ObserverBase):
 
 
 class MappingType(enum.Enum):
-    """How values are mapped to levels: zero in the middle, the same without clipping either side, or zero where it falls.
+    """Name how values are mapped to levels: symmetrically around zero, the same without clipping either side, or
+    asymmetrically.
 
     >>> from torch.ao.quantization import MappingType
     >>> MappingType.SYMMETRIC.name
@@ -417,7 +419,7 @@ class MappingType(enum.Enum):
 
 
 class ZeroPointDomain(enum.Enum):
-    """What a zero point is: a level, a value, or nothing.
+    """Name what a zero point is: an integer level, a floating-point value, or nothing.
 
     >>> from torch.ao.quantization import ZeroPointDomain
     >>> [domain.name for domain in ZeroPointDomain]
@@ -430,7 +432,7 @@ class ZeroPointDomain(enum.Enum):
 
 
 class TorchAODType(enum.Enum):
-    """Integers of one to seven bits, for which there are no dtypes.
+    """Name integers of one to seven bits, for which there are no dtypes.
 
     >>> from torch.ao.quantization import TorchAODType
     >>> TorchAODType.INT4.name
@@ -448,7 +450,7 @@ class TorchAODType(enum.Enum):
 
 @dataclass(frozen=True)
 class Granularity:
-    """What shares a scale.
+    """Describe which elements share a scale.
 
     >>> from torch.ao.quantization import Granularity, PerTensor
     >>> isinstance(PerTensor(), Granularity)
@@ -458,7 +460,7 @@ class Granularity:
 
 @dataclass(frozen=True)
 class PerBlock(Granularity):
-    """Every block of `block_size` does.
+    """Share a scale among the elements of every block of `block_size`.
 
     >>> from torch.ao.quantization.observer import PerBlock, get_block_size
     >>> get_block_size((4, 6), PerBlock((2, 3)))
@@ -470,7 +472,7 @@ class PerBlock(Granularity):
 
 @dataclass(frozen=True)
 class PerTensor(Granularity):
-    """The whole tensor does.
+    """Share a scale among all elements of a tensor.
 
     >>> from torch.ao.quantization.observer import PerTensor, get_block_size
     >>> get_block_size((4, 6), PerTensor())
@@ -480,7 +482,7 @@ class PerTensor(Granularity):
 
 @dataclass(frozen=True)
 class PerAxis(Granularity):
-    """Return what has the same index along the dimension `axis` does.
+    """Share a scale among the elements that have the same index along the dimension `axis`.
 
     >>> from torch.ao.quantization.observer import PerAxis, get_block_size
     >>> get_block_size((4, 6), PerAxis(axis=1))
@@ -492,7 +494,7 @@ class PerAxis(Granularity):
 
 @dataclass(frozen=True)
 class PerGroup(Granularity):
-    """Every `group_size` neighbors along the last dimension do.
+    """Share a scale among every `group_size` neighbors along the last dimension.
 
     >>> from torch.ao.quantization.observer import PerGroup, get_block_size
     >>> get_block_size((4, 6), PerGroup(group_size=2))
@@ -503,7 +505,7 @@ class PerGroup(Granularity):
 
 
 class PerRow(Granularity):
-    """Every row along the last dimension does.
+    """Share a scale among the elements of every row along the last dimension.
 
     >>> from torch.ao.quantization.observer import PerRow, get_block_size
     >>> get_block_size((4, 6), PerRow())
@@ -512,7 +514,8 @@ class PerRow(Granularity):
 
 
 class PerToken(Granularity):
-    """Every row along the last dimension does, with scales found for each input.
+    """Share a scale among the elements of every row along the last dimension, with scales that are computed for each
+    input.
 
     >>> from torch.ao.quantization.observer import PerToken, get_block_size
     >>> get_block_size((2, 4, 6), PerToken())
@@ -557,11 +560,11 @@ def get_block_size(input_shape: tuple[int, ...], granularity: Granularity) -> tu
 
 
 class AffineQuantizedObserverBase(ABC, Module):
-    """What observers share that others write for parts of tensors: it keeps their arguments.
+    """Hold the arguments of observers for parts of tensors, which other packages derive from this class.
 
     Args:
         mapping_type: a `MappingType`.
-        target_dtype: of the quantised tensor.
+        target_dtype: of the quantized tensor.
         granularity: a `Granularity`.
         quant_min, quant_max: the levels.
         eps: the least scale.
@@ -652,7 +655,7 @@ _STEP = 1e-5
 
 
 class HistogramObserver(UniformQuantizationObserverBase):
-    """Keeps a histogram of all values seen; the levels are those with the least sum of squared rounding errors.
+    """Collect a histogram of all values; the levels are those with the least sum of squared rounding errors.
 
     Args:
         bins: of the histogram.
@@ -688,6 +691,7 @@ class HistogramObserver(UniformQuantizationObserverBase):
         self.register_buffer("histogram", facula.zeros(bins, **where))
         self.register_buffer("min_val", facula.tensor(float("inf"), **where))
         self.register_buffer("max_val", facula.tensor(float("-inf"), **where))
+        # All levels that the dtype's bits allow: 256 for eight bits.
         self.dst_nbins: Any = 2 ** (8 * facula.empty(0, dtype=getattr(dtype, "_levels", dtype)).element_size())
         self.upsample_rate = 16
 
@@ -712,6 +716,7 @@ class HistogramObserver(UniformQuantizationObserverBase):
 
     def _on_other_bins(self, low, high):
         """Return the histogram with its values, spread evenly in each bin, in bins from low to high."""
+        # Each bin is divided into fine ones, whose middles then fall into the new bins.
         fine = self.bins * self.upsample_rate
         start, end = self.min_val.item(), self.max_val.item()
         weights = self.histogram.repeat_interleave(self.upsample_rate) / self.upsample_rate
@@ -772,6 +777,8 @@ class HistogramObserver(UniformQuantizationObserverBase):
         sums = facula.cumsum(self.histogram.float(), 0)
         total, sums = self.histogram.sum().item(), sums.tolist()
         count = round(1 / _STEP) + 2
+        # Shares are summed step by step and compared in float32, as PyTorch does: rounding decides which bin comes
+        # next.
         lows = list(itertools.accumulate([0.0, *itertools.repeat(_STEP, count)]))
         highs = list(itertools.accumulate([1.0, *itertools.repeat(-_STEP, count)]))
         low_sums, high_sums = (
@@ -825,7 +832,7 @@ _ObserverBase = UniformQuantizationObserverBase
 
 
 class _Extremes(UniformQuantizationObserverBase):
-    """The least and the greatest of what was seen, of all elements or of each channel."""
+    """Record the least and the greatest value, of all elements or of each channel."""
 
     min_val: facula.Tensor
     max_val: facula.Tensor
@@ -843,7 +850,8 @@ class _Extremes(UniformQuantizationObserverBase):
 
 
 class MinMaxObserver(_Extremes):
-    """The least and the greatest value seen become the least and the greatest level, or the nearest so that zero is a level.
+    """Map the least and the greatest value to the least and the greatest level, or to the nearest so that zero is a
+    level.
 
     Args:
         dtype, reduce_range, quant_min, quant_max, factory_kwargs, eps, is_dynamic, kwargs: as for
@@ -895,7 +903,8 @@ class MinMaxObserver(_Extremes):
 
 
 class MovingAverageMinMaxObserver(MinMaxObserver):
-    """As `MinMaxObserver`, of the moving averages of the least and greatest values: average += constant * (new - average).
+    """Map moving averages of the least and greatest values as `MinMaxObserver` does: average += constant * (new -
+    average).
 
     Args:
         averaging_constant: how much of the new value counts.
@@ -927,7 +936,7 @@ class MovingAverageMinMaxObserver(MinMaxObserver):
 
 
 class PerChannelMinMaxObserver(_Extremes):
-    """As `MinMaxObserver`, for every index along a dimension by itself.
+    """Map values as `MinMaxObserver` does, separately for every index along a dimension.
 
     Args:
         ch_axis: the dimension.
@@ -980,9 +989,11 @@ class PerChannelMinMaxObserver(_Extremes):
         version = local_metadata.get("version")
         for name in ("min_val", "max_val"):
             key = prefix + name
+            # Files before version 3 have the plural names.
             if version is not None and version < 3 and f"{key}s" in state_dict:
                 state_dict[key] = state_dict.pop(f"{key}s")
             if key in state_dict:
+                # A new observer knows no number of channels, so the buffers get the loaded shape first.
                 getattr(self, name).resize_(state_dict[key].shape)
         super()._load_from_state_dict(state_dict, prefix, local_metadata, strict, missing_keys, *rest)
 
@@ -992,7 +1003,7 @@ class PerChannelMinMaxObserver(_Extremes):
 
 
 class MovingAveragePerChannelMinMaxObserver(PerChannelMinMaxObserver):
-    """As `PerChannelMinMaxObserver`, of moving averages: average += constant * (new - average).
+    """Map moving averages as `PerChannelMinMaxObserver` maps extremes: average += constant * (new - average).
 
     Args:
         averaging_constant: how much of the new value counts.
@@ -1024,10 +1035,13 @@ class MovingAveragePerChannelMinMaxObserver(PerChannelMinMaxObserver):
 
 # ---- the usual ones
 
+# Activations get seven bits by default: x86 CPUs without VNNI add two products of uint8 and int8 in int16, where eight
+# bits can overflow.
 default_observer: Any = MinMaxObserver.with_args(quant_min=0, quant_max=127)
 default_placeholder_observer = PlaceholderObserver
 default_debug_observer = RecordingObserver
 default_weight_observer: Any = MinMaxObserver.with_args(dtype=facula.qint8, qscheme=facula.per_tensor_symmetric)
+# XNNPACK needs symmetric levels, without -128, and scales of at least 2^-12.
 weight_observer_range_neg_127_to_127: Any = MinMaxObserver.with_args(
     dtype=facula.qint8, qscheme=facula.per_tensor_symmetric, quant_min=-127, quant_max=127, eps=2**-12
 )
@@ -1047,9 +1061,11 @@ default_float_qparams_observer: Any = PerChannelMinMaxObserver.with_args(
 default_float_qparams_observer_4bit: Any = PerChannelMinMaxObserver.with_args(
     dtype=facula.quint4x2, qscheme=facula.per_channel_affine_float_qparams, ch_axis=0
 )
+# 256 levels from -1 to 1, the results of tanh.
 default_fixed_qparams_range_neg1to1_observer: Any = FixedQParamsObserver.with_args(
     scale=2.0 / 256.0, zero_point=128, dtype=facula.quint8, quant_min=0, quant_max=255
 )
+# 256 levels from 0 to 1, the results of a sigmoid.
 default_fixed_qparams_range_0to1_observer: Any = FixedQParamsObserver.with_args(
     scale=1.0 / 256.0, zero_point=0, dtype=facula.quint8, quant_min=0, quant_max=255
 )

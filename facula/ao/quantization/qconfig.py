@@ -1,4 +1,4 @@
-"""Which observers a module gets: one for its output and one for its weight."""
+"""Define the observers of a module: one for its output and one for its weight."""
 
 from __future__ import annotations
 
@@ -74,10 +74,10 @@ def _refuse_modules(name, *given):
 
 
 class QConfig(NamedTuple("QConfig", [("activation", Any), ("weight", Any)])):
-    """Which observers watch a module's output and its weight.
+    """Name the observers of a module's output and of its weight.
 
     Args:
-        activation, weight: classes of observers or fake quantisation, or what their `with_args` gives.
+        activation, weight: classes of observers or fake quantization, or what their `with_args` gives.
 
     Errors: ValueError for an observer itself.
 
@@ -97,7 +97,7 @@ class QConfig(NamedTuple("QConfig", [("activation", Any), ("weight", Any)])):
 
 
 class QConfigDynamic(NamedTuple("QConfigDynamic", [("activation", Any), ("weight", Any)])):
-    """PyTorch's old name for a `QConfig` whose activations get their scales with each input.
+    """Provide PyTorch's old name for a `QConfig` whose activations get their scales with each input.
 
     Args:
         activation, weight: as for `QConfig`.
@@ -177,7 +177,7 @@ def _backend(name, backend, version, versions):
 
 
 def get_default_qconfig(backend: str = "x86", version: int = 0) -> QConfig:
-    """Return the `QConfig` for quantisation after training.
+    """Return the `QConfig` for quantization after training.
 
     Args:
         backend: "x86", "fbgemm", "qnnpack" or "onednn", which differ in how many levels and scales they like.

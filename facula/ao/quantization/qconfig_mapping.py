@@ -1,4 +1,4 @@
-"""Which qconfig which part of a model gets: by class, by name, by place."""
+"""Map the parts of a model to qconfigs: by class, by name, by place."""
 
 from __future__ import annotations
 
@@ -48,8 +48,9 @@ _TRANSPOSED = (
 
 
 class QConfigMapping:
-    """Which qconfig which part of a model gets; what comes later in this list goes before: one for all, for a class or
-    function, for names that a pattern matches, for a name, for the n-th call of a function in a module.
+    """Map the parts of a model to qconfigs. From the lowest to the highest precedence, a qconfig is set for everything,
+    for a class or function, for names that a pattern matches, for a name, or for the n-th call of a function in a
+    module.
 
     Every `set_...` method returns the mapping.
 
@@ -76,7 +77,7 @@ class QConfigMapping:
         """Set the qconfig of what nothing else says.
 
         Args:
-            global_qconfig: a `QConfig`, or None for no quantisation.
+            global_qconfig: a `QConfig`, or None for no quantization.
         """
         self.global_qconfig: QConfig | None = global_qconfig
         return self
@@ -86,7 +87,7 @@ class QConfigMapping:
 
         Args:
             object_type: the class, the function, or the name of the method.
-            qconfig: a `QConfig`, or None for no quantisation.
+            qconfig: a `QConfig`, or None for no quantization.
         """
         self.object_type_qconfigs[object_type] = qconfig
         return self
@@ -96,7 +97,7 @@ class QConfigMapping:
 
         Args:
             module_name_regex: the pattern.
-            qconfig: a `QConfig`, or None for no quantisation.
+            qconfig: a `QConfig`, or None for no quantization.
         """
         self.module_name_regex_qconfigs[module_name_regex] = qconfig
         return self
@@ -106,7 +107,7 @@ class QConfigMapping:
 
         Args:
             module_name: its name, with dots.
-            qconfig: a `QConfig`, or None for no quantisation.
+            qconfig: a `QConfig`, or None for no quantization.
         """
         self.module_name_qconfigs[module_name] = qconfig
         return self
@@ -119,7 +120,7 @@ class QConfigMapping:
             module_name: the name of the module, with dots.
             object_type: the class or function.
             index: the number of the call, from 0.
-            qconfig: a `QConfig`, or None for no quantisation.
+            qconfig: a `QConfig`, or None for no quantization.
         """
         self.module_name_object_type_order_qconfigs[module_name, object_type, index] = qconfig
         return self
@@ -183,7 +184,7 @@ def _default_mapping(is_qat, backend, qconfig):
 
 
 def get_default_qconfig_mapping(backend: str = "x86", version: int = 0) -> QConfigMapping:
-    """Return the `QConfigMapping` for quantisation after training.
+    """Return the `QConfigMapping` for quantization after training.
 
     Args:
         backend, version: as for `get_default_qconfig`.

@@ -1,4 +1,4 @@
-"""The kinds of quantisation."""
+"""Name the kinds of quantization."""
 
 import enum
 
@@ -6,7 +6,7 @@ __all__ = ["QuantType"]
 
 
 class QuantType(enum.IntEnum):
-    """When the scales of activations are found: with each input, before, while training, or not at all.
+    """Name when the scales of activations are computed: with each input, before, in training, or not at all.
 
     >>> from torch.ao.quantization import QuantType
     >>> QuantType.DYNAMIC.name, int(QuantType.QAT)

@@ -1,4 +1,4 @@
-"""Which class of layers becomes which: while training with rounding, after training, and with dynamic scales."""
+"""Map classes of layers to those that replace them: in training with rounding, after training, and with dynamic scales."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def get_embedding_static_quant_module_mappings() -> dict[Any, Any]:
 
 def get_static_quant_module_class(float_module_class: type, additional_static_quant_mapping: Any = None,
                                   is_reference: bool = False) -> type:  # fmt: skip
-    """Return the quantised class of a class.
+    """Return the quantized class of a class.
 
     Args:
         float_module_class: of a layer.
@@ -209,7 +209,7 @@ def get_default_qconfig_propagation_list() -> set[Any]:
 
 
 def get_default_compare_output_module_list() -> set[Any]:
-    """Return the classes, of floating point and quantised, whose outputs can be compared.
+    """Return the classes, of floating point and quantized, whose outputs can be compared.
 
     >>> from torch.ao.quantization import get_default_compare_output_module_list
     >>> nn.Linear in get_default_compare_output_module_list()

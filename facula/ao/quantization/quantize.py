@@ -1,4 +1,4 @@
-"""Quantisation of models, layer by layer: `prepare` puts observers in, `convert` puts quantised layers in the layers' places.
+"""Quantize models layer by layer: `prepare` inserts observers, and `convert` replaces layers by quantized ones.
 
 Three ways: after training, with a few inputs for the observers (`prepare`, some inputs, `convert`); while training
 (`prepare_qat`, training, `convert`); and of weights only, while activations get their scales anew each time
@@ -121,6 +121,7 @@ def _register_activation_post_process_hook(module, pre_hook=False) -> None:
     if pre_hook:
         module.register_forward_pre_hook(_observer_forward_pre_hook, prepend=True)
     else:
+        # The observer comes first, so that it sees the module's own output and not what other hooks make of it.
         module.register_forward_hook(_observer_forward_hook, prepend=True)
 
 
@@ -132,7 +133,7 @@ def _one_device(module):
 
 
 class _Inserter:
-    """Puts observers into a model."""
+    """Insert observers into a model."""
 
     def __init__(self, device, leaves, others, classes) -> None:
         self.device = device
@@ -150,6 +151,7 @@ class _Inserter:
             _register_activation_post_process_hook(module, pre_hook=_activation_is_memoryless(module.qconfig))
 
     def _child(self, module, name, child):
+        # Dropout does nothing in inference, so there is nothing to observe.
         if type_before_parametrizations(child) is nn.Dropout:
             return
         if isinstance(child, (nnq.FloatFunctional, nnq.QFunctional)):
@@ -188,7 +190,7 @@ def prepare(model: Module, inplace: bool = False, allow_list: Any = None,
 
     Args:
         model: a module with the attribute `qconfig`, or with modules that have it. `QuantStub` and `DeQuantStub` are where it
-            becomes quantised and floating point again.
+            becomes quantized and floating point again.
         inplace: if True, change the model, otherwise a copy.
         allow_list: classes of layers whose outputs are watched, by default all that `convert` knows.
         observer_non_leaf_module_list: classes of modules with submodules whose outputs are watched, too.
@@ -210,7 +212,7 @@ def prepare(model: Module, inplace: bool = False, allow_list: Any = None,
     propagate_qconfig_(model)
     if not any(_has_qconfig(module) for module in model.modules()):
         warnings.warn(
-            "prepare: no module has a qconfig, so nothing will be quantised; assign .qconfig to the model or to modules of it",
+            "prepare: no module has a qconfig, so nothing will be quantized; assign .qconfig to the model or to modules of it",
             stacklevel=2,
         )
     leaves = get_default_qconfig_propagation_list() if allow_list is None else allow_list
@@ -245,7 +247,7 @@ def add_quant_dequant(module: Module) -> Any:
     Args:
         module: changed in place, unless it is such a layer itself.
 
-    Returns the module, or the wrapper.
+    Returns: the module, or the wrapper.
 
     >>> from torch.ao.quantization import add_quant_dequant, default_qconfig
     >>> model = nn.Sequential(nn.ReLU(), nn.Tanh())
@@ -265,13 +267,13 @@ def add_quant_dequant(module: Module) -> Any:
 
 def swap_module(mod: Module, mapping: dict[type, type], custom_module_class_mapping: dict[type, Any],
                 use_precomputed_fake_quant: bool = False) -> Any:  # fmt: skip
-    """Return what `convert` puts in the module's place: its quantised class made from it, or itself.
+    """Return what `convert` puts in the module's place: its quantized class made from it, or itself.
 
     Args:
         mod: a module; without a qconfig it stays.
-        mapping: {class: quantised class}, which has `from_float`.
-        custom_module_class_mapping: {class: quantised class}, which has `from_observed`.
-        use_precomputed_fake_quant: whether scales of weights are those of the module's fake quantisation.
+        mapping: {class: quantized class}, which has `from_float`.
+        custom_module_class_mapping: {class: quantized class}, which has `from_observed`.
+        use_precomputed_fake_quant: whether scales of weights are those of the module's fake quantization.
 
     >>> from torch.ao.quantization import default_dynamic_qconfig, get_default_dynamic_quant_module_mappings, swap_module
     >>> layer = nn.Linear(2, 2)
@@ -291,6 +293,7 @@ def swap_module(mod: Module, mapping: dict[type, type], custom_module_class_mapp
     else:
         return mod
     for hook in mod._forward_pre_hooks.values():
+        # The user's hooks move to the new module, the observers' do not.
         if hook is not _observer_forward_pre_hook:
             made.register_forward_pre_hook(hook)
     for hook in mod._forward_hooks.values():
@@ -310,11 +313,11 @@ def _convert(module, mapping, classes, use_precomputed_fake_quant) -> None:
 def convert(module: Module, mapping: dict[type, type] | None = None, inplace: bool = False, remove_qconfig: bool = True,
             is_reference: bool = False, convert_custom_config_dict: dict[str, Any] | None = None,
             use_precomputed_fake_quant: bool = False) -> Module:  # fmt: skip
-    """Return the model with quantised layers in the places of those that `prepare` or `prepare_qat` gave observers.
+    """Return the model with quantized layers in the places of those that `prepare` or `prepare_qat` gave observers.
 
     Args:
         module: the model. Layers within it are replaced, not the model itself.
-        mapping: {class: quantised class}, by default `get_default_static_quant_module_mappings()`.
+        mapping: {class: quantized class}, by default `get_default_static_quant_module_mappings()`.
         inplace: if True, change the model, otherwise a copy.
         remove_qconfig: if True, remove qconfigs and observers.
         is_reference: for layers that compute in floating point, which are not here.
@@ -347,7 +350,7 @@ def convert(module: Module, mapping: dict[type, type] | None = None, inplace: bo
 
 def quantize(model: Module, run_fn: Callable[..., Any], run_args: Sequence[Sequence[tuple[Any, ...]]], mapping: Any = None,
              inplace: bool = False) -> Module:  # fmt: skip
-    """Quantise a model: `prepare`, some inputs, `convert`.
+    """Quantize a model: `prepare`, some inputs, `convert`.
 
     Args:
         model: as for `prepare`.
@@ -359,8 +362,8 @@ def quantize(model: Module, run_fn: Callable[..., Any], run_args: Sequence[Seque
     >>> from torch.ao.quantization import QuantWrapper, default_eval_fn, get_default_qconfig, quantize
     >>> model = QuantWrapper(nn.Linear(4, 2))
     >>> model.qconfig = get_default_qconfig("x86")
-    >>> quantised = quantize(model, default_eval_fn, [[(torch.randn(8, 4), None)]])
-    >>> quantised(torch.randn(3, 4)).shape
+    >>> quantized = quantize(model, default_eval_fn, [[(torch.randn(8, 4), None)]])
+    >>> quantized(torch.randn(3, 4)).shape
     torch.Size([3, 2])
     """
     if not inplace:
@@ -384,14 +387,14 @@ _DYNAMIC_QCONFIGS = {
 
 def quantize_dynamic(model: Module, qconfig_spec: Any = None, dtype: facula.dtype = facula.qint8, mapping: Any = None,
                      inplace: bool = False) -> Any:  # fmt: skip
-    """Return the model with weights quantised; layers round their inputs to levels that they find anew each time.
+    """Return the model with weights quantized; layers round their inputs to levels that they find anew each time.
 
     Args:
         model: any module; the copy is in evaluation mode.
         qconfig_spec: a set of classes and names of layers, or {class or name: qconfig}; by default linear and recurrent layers
             for qint8 and float16, embeddings for quint8, EmbeddingBag for quint4x2.
         dtype: of weights, where qconfig_spec is no dictionary.
-        mapping: {class: quantised class}, by default `get_default_dynamic_quant_module_mappings()`.
+        mapping: {class: quantized class}, by default `get_default_dynamic_quant_module_mappings()`.
         inplace: if True, change the model, otherwise a copy.
 
     Errors: ValueError and RuntimeError for other dtypes.
@@ -446,12 +449,13 @@ def prepare_qat(model: Module, mapping: dict[type, type] | None = None, inplace:
     if not inplace:
         model = copy.deepcopy(model)
     propagate_qconfig_(model)
+    # The qconfigs stay on the modules, because `prepare` chooses the observers of outputs by them.
     convert(model, mapping, inplace=True, remove_qconfig=False)
     return prepare(model, observer_non_leaf_module_list=set(mapping.values()), inplace=True)
 
 
 def quantize_qat(model: Module, run_fn: Callable[..., Any], run_args: Sequence[Any], inplace: bool = False) -> Module:
-    """Quantise a model: `prepare_qat`, training, `convert`.
+    """Quantize a model: `prepare_qat`, training, `convert`.
 
     Args:
         model: as for `prepare_qat`.
@@ -462,8 +466,8 @@ def quantize_qat(model: Module, run_fn: Callable[..., Any], run_args: Sequence[A
     >>> from torch.ao.quantization import QuantWrapper, default_eval_fn, get_default_qat_qconfig, quantize_qat
     >>> model = QuantWrapper(nn.Linear(4, 2))
     >>> model.qconfig = get_default_qat_qconfig("x86")
-    >>> quantised = quantize_qat(model, default_eval_fn, [[(torch.randn(8, 4), None)]])
-    >>> quantised(torch.randn(3, 4)).shape
+    >>> quantized = quantize_qat(model, default_eval_fn, [[(torch.randn(8, 4), None)]])
+    >>> quantized(torch.randn(3, 4)).shape
     torch.Size([3, 2])
     """
     if not inplace:

@@ -1,4 +1,4 @@
-"""Places where a model's tensors become quantised and floating point again."""
+"""Mark the places where a model's tensors become quantized, and floating point again."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class _Stub(nn.Module):
 
 
 class QuantStub(_Stub):
-    """Returns its input; `prepare` has it watched and `convert` makes it `nn.quantized.Quantize`.
+    """Return the input; `prepare` adds an observer, and `convert` replaces the module by `nn.quantized.Quantize`.
 
     Args:
         qconfig: if not that of the module around it.
@@ -39,7 +39,7 @@ class QuantStub(_Stub):
 
 
 class DeQuantStub(_Stub):
-    """Returns its input; `convert` makes it `nn.quantized.DeQuantize`.
+    """Return the input; `convert` replaces the module by `nn.quantized.DeQuantize`.
 
     Args:
         qconfig: if not that of the module around it.
@@ -51,7 +51,7 @@ class DeQuantStub(_Stub):
 
 
 class QuantWrapper(nn.Module):
-    """A module between a `QuantStub` and a `DeQuantStub`.
+    """Run a module between a `QuantStub` and a `DeQuantStub`.
 
     Args:
         module: with a qconfig, or within a module that has one.
@@ -74,5 +74,5 @@ class QuantWrapper(nn.Module):
         self.train(module.training)
 
     def forward(self, X: Tensor) -> Tensor:
-        """Return what the module makes of X, quantised and back."""
+        """Return what the module makes of X, quantized and back."""
         return self.dequant(self.module(self.quant(X)))

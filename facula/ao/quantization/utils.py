@@ -1,6 +1,6 @@
-"""What observers are asked: levels, scales, dtypes.
+"""Define helpers of observers: levels, scales, dtypes.
 
-Long because PyTorch has what files of quantisation share in one file of this name.
+Long because PyTorch has what files of quantization share in one file of this name.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _FLOAT8 = (facula.float8_e5m2, facula.float8_e4m3fn)
 _STATIC = (*_INT8, facula.qint32, facula.int16, facula.int32, *_FLOAT8)
 
 
-# ---- What qconfigs are asked: dtypes and kinds of quantisation
+# ---- What qconfigs are asked: dtypes and kinds of quantization
 
 
 def activation_dtype(qconfig: Any) -> facula.dtype:
@@ -131,7 +131,7 @@ def activation_is_int32_quantized(qconfig: Any) -> bool:
 
 
 def weight_is_quantized(qconfig: Any) -> bool:
-    """Return True if weights are quantised at all, float16 among them.
+    """Return True if weights are quantized at all, float16 among them.
 
     Args:
         qconfig: says it.
@@ -264,7 +264,7 @@ _ITSELF = (
 
 
 class MatchAllNode:
-    """A node of a pattern that stands for any node: see `get_fuser_method_new`.
+    """Match any node in a pattern: see `get_fuser_method_new`.
 
     >>> from torch.ao.quantization.utils import MatchAllNode
     >>> find = torch.ao.quantization.get_fuser_method_new
@@ -308,7 +308,7 @@ def is_float_qparams(qscheme: Any) -> bool:
 
 
 def to_underlying_dtype(qdtype: facula.dtype) -> facula.dtype:
-    """Return the dtype of a quantised dtype's levels.
+    """Return the dtype of a quantized dtype's levels.
 
     Args:
         qdtype: such as quint8; dtypes of whole numbers are their own.
@@ -370,6 +370,7 @@ def calculate_qmin_qmax(quant_min: int | None, quant_max: int | None, has_custom
     (-64, 63)
     """
     if not has_customized_qrange:
+        # As in PyTorch, all other dtypes get the 16 levels of quint4x2.
         return _LEVELS.get(dtype, ((0, 15),) * 2)[reduce_range]
     low, high = (quant_min, quant_max) if None not in (quant_min, quant_max) else _LEVELS.get(dtype, _UNSIGNED)[0]
     most = _MOST_LEVELS.get(dtype)
@@ -408,7 +409,7 @@ def determine_qparams(min_val: Tensor, max_val: Tensor, quant_min: int, quant_ma
     Args:
         min_val, max_val: tensors of no dimension, or of one entry for each channel.
         quant_min, quant_max: the levels.
-        dtype: of the quantised tensor; it says where the middle is of a symmetric scheme.
+        dtype: of the quantized tensor; it says where the middle is of a symmetric scheme.
         eps: a tensor, the least scale.
         has_customized_qrange: whether the levels are not the dtype's own.
         qscheme: how levels are laid out.
@@ -423,9 +424,11 @@ def determine_qparams(min_val: Tensor, max_val: Tensor, quant_min: int, quant_ma
     """
     if not check_min_max_valid(min_val, max_val):
         return facula.tensor([1.0], device=min_val.device.type), facula.tensor([0], device=min_val.device.type)
+    # Zero must be a level, because padding and ReLU produce exact zeros.
     low, high = min_val.clamp(max=0), max_val.clamp(min=0)
     if is_symmetric(qscheme):
         scale = facula.maximum(facula.maximum(-low, high) / (float(quant_max - quant_min) / 2), eps)
+        # Zero lies in the middle of the levels: at 0 for signed dtypes, at 128 for unsigned ones of eight bits.
         middle = 0
         if dtype in (facula.uint8, facula.quint8):
             middle = (quant_min + quant_max) // 2 if has_customized_qrange else 128
@@ -434,6 +437,7 @@ def determine_qparams(min_val: Tensor, max_val: Tensor, quant_min: int, quant_ma
         zero_point = facula.full_like(scale, middle, dtype=facula.int64)
     elif is_float_qparams(qscheme):
         scale = (max_val - min_val) / float(quant_max - quant_min)
+        # A channel whose values are all equal has no range, so its scale is 1.
         scale = facula.where(scale > eps, scale, facula.ones_like(scale))
         zero_point = -min_val / scale
     else:
@@ -443,7 +447,7 @@ def determine_qparams(min_val: Tensor, max_val: Tensor, quant_min: int, quant_ma
 
 
 def get_qparam_dict(observer_or_fake_quant: Module) -> dict:
-    """Return what an observer says of a quantised tensor: qscheme, dtype, scale, zero_point, axis, quant_min, quant_max.
+    """Return what an observer says of a quantized tensor: qscheme, dtype, scale, zero_point, axis, quant_min, quant_max.
 
     Args:
         observer_or_fake_quant: one that has seen values.
@@ -462,7 +466,7 @@ def get_qparam_dict(observer_or_fake_quant: Module) -> dict:
         return found
     if is_per_tensor(qscheme):
         qscheme = facula.per_tensor_affine
-    elif is_per_channel(qscheme):  # in quantised tensors symmetric schemes are affine ones
+    elif is_per_channel(qscheme):  # in quantized tensors symmetric schemes are affine ones
         qscheme = facula.per_channel_affine
         found["axis"] = observer_or_fake_quant.ch_axis
     else:

@@ -1,4 +1,4 @@
-"""PyTorch's second package, `functorch`: older names of `facula.func`."""
+"""Provide PyTorch's second package, `functorch`: older names of `facula.func`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PyTorch's `functorch.compile`: compilers for the graphs of functions and of their backward passes."""
+"""Provide PyTorch's `functorch.compile`: compilers for the graphs of functions and of their backward passes."""
 
 from facula._functorch import config
 from facula.compiler._aot import (

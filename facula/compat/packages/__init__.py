@@ -1,8 +1,8 @@
-"""Operators of packages that Facula provides, because what the package has compiled is linked against PyTorch and cannot load.
+"""Provide operators of packages whose compiled libraries are linked against PyTorch and therefore cannot be loaded.
 
 A package loads its library with `torch.ops.load_library`. Where `PROVIDERS` knows that library, its module here is imported in
 its place and registers, with `provide`, what the library would have registered: the same names and schemas.
-docs/package_operators.md tells how to add one.
+docs/package_operators.md describes how to add one.
 """
 
 from __future__ import annotations
@@ -88,7 +88,8 @@ def _parameters(schema):
 
 
 class ProvidedOperator(custom.CustomOpDef):
-    """An operator that Facula has: it brings its derivative, its shapes and what autocast does to it.
+    """Describe an operator that Facula provides: its function, its derivative, its shapes, and its dtype under
+    autocast.
 
     What the package registers of these is accepted and not used; a kernel for the CPU takes the operator over.
 

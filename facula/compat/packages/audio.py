@@ -1,7 +1,9 @@
-"""What torchaudio's libraries register, by their schemas: an alignment, the loss of transducers and two recursive filters.
+"""Implement the operators of torchaudio's libraries by their schemas: an alignment, the loss of transducers and two
+recursive filters.
 
-The alignment and the loss are NumPy, over all states of a time step (or all places of an anti-diagonal) at once. Filters are
-products, of all blocks of the input with the impulse response, and of what was before each block with the answer to it.
+The alignment and the loss are computed in NumPy, over all states of a time step (or all places of an anti-diagonal) at
+once. Filters are products: of all blocks of the input with the impulse response, and of the state before each block
+with the response to it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""What torchvision's library `image` registers, on Pillow: decoding and encoding of images as uint8 tensors (C, H, W)."""
+"""Implement the operators of torchvision's library `image` with Pillow: decode and encode images as uint8 tensors (C,
+H, W).
+"""
 
 from __future__ import annotations
 
@@ -65,12 +67,12 @@ def _tensor(array):
 
 
 def decode_jpeg(data: Any, mode: str, apply_exif_orientation: bool = False) -> Tensor:
-    """Return a JPEG file as uint8 (C, H, W); modes 0 (as it is), 1 (grey) and 3 (RGB)."""
+    """Return a JPEG file as uint8 (C, H, W); modes 0 (as it is), 1 (gray) and 3 (RGB)."""
     name = "decode_jpeg"
     wanted = _mode(name, mode, (0, 1, 3))
     image = _open(name, _bytes(name, data), "JPEG")
     if wanted == "L":
-        image.draft("L", None)  # the grey that is in the file
+        image.draft("L", None)  # the gray that is in the file
     _read(name, image)
     inverted = image.mode == "CMYK" and wanted is None  # Pillow turns these round, the file's numbers are asked for
     image = ImageOps.exif_transpose(image) if apply_exif_orientation else image
@@ -79,19 +81,19 @@ def decode_jpeg(data: Any, mode: str, apply_exif_orientation: bool = False) -> T
 
 
 def decode_png(data: Any, mode: str, apply_exif_orientation: bool = False) -> Tensor:
-    """Return a PNG file as (C, H, W), uint8, or uint16 where a grey image has 16 bits; palettes become colors."""
+    """Return a PNG file as (C, H, W), uint8, or uint16 where a gray image has 16 bits; palettes become colors."""
     name = "decode_png"
     wanted = _mode(name, mode, _MODES)
     content = _bytes(name, data)
     if content.startswith(_SIGNATURES["PNG"]) and len(content) > 25 and content[24] == 16 and content[25] != 0:
-        raise NotImplementedError(f"{name}: Pillow reads 16 bits of grey images only, got a color type of {content[25]}")
+        raise NotImplementedError(f"{name}: Pillow reads 16 bits of gray images only, got a color type of {content[25]}")
     image = _open(name, content, "PNG")
     _read(name, image)
     image = ImageOps.exif_transpose(image) if apply_exif_orientation else image
     if image.mode.startswith("I"):
-        grey = np.asarray(image).astype(np.uint16)
-        planes = [grey] * {None: 1, "L": 1, "LA": 1, "RGB": 3, "RGBA": 3}[wanted]
-        return _tensor(np.stack(planes + [np.full_like(grey, 65535)] * (wanted in ("LA", "RGBA")), -1))
+        gray = np.asarray(image).astype(np.uint16)
+        planes = [gray] * {None: 1, "L": 1, "LA": 1, "RGB": 3, "RGBA": 3}[wanted]
+        return _tensor(np.stack(planes + [np.full_like(gray, 65535)] * (wanted in ("LA", "RGBA")), -1))
     if wanted is None:
         wanted = {"1": "L", "P": "RGBA" if "transparency" in image.info else "RGB"}.get(image.mode, image.mode)
     return _tensor(np.asarray(image.convert(wanted)))

@@ -1,4 +1,4 @@
-"""What torchvision's library `_C` registers, by its schemas, on the ops of ops/vision.yaml."""
+"""Implement the operators of torchvision's library `_C` by their schemas, with the ops of ops/vision.yaml."""
 
 import facula
 from facula import _C
@@ -9,7 +9,7 @@ _ops = _C._ops
 
 _IMAGE_SIZE = "SymInt batch_size, SymInt channels, SymInt height, SymInt width"
 _POOLED = "float spatial_scale, SymInt pooled_height, SymInt pooled_width"
-_QUANTISED = (
+_QUANTIZED = (
     "Tensor input, Tensor rois, float input_scale, int input_zero_point, float rois_scale, int rois_zero_point"
 )
 _MAPPED = "Tensor grad, Tensor rois, Tensor channel_mapping"
@@ -34,12 +34,12 @@ def _deform_conv2d_backward(grad, input, weight, offset, mask, bias, *more):
 
 
 def _qnms(dets, scores, iou_threshold):
-    """Take boxes as the integers of a quantised tensor: scale and zero point cancel out."""
+    """Take boxes as the integers of a quantized tensor: scale and zero point cancel out."""
     return _ops.nms(dets.to(facula.float64), scores.to(facula.float64), iou_threshold)
 
 
 def _qroi_align(input, rois, input_scale, input_zero_point, rois_scale, rois_zero_point, *more):
-    """Return the regions of an image of quantised numbers, with its scale and zero point again."""
+    """Return the regions of an image of quantized numbers, with its scale and zero point again."""
     if input.dtype not in (facula.int8, facula.uint8, facula.int32) or rois.dtype != input.dtype:
         raise RuntimeError(f"qroi_align: input and rois must be integers of one dtype, got {input.dtype} and {rois.dtype}")
     numbers = (input.float() - input_zero_point) * input_scale
@@ -57,7 +57,7 @@ for _schema, _function in {
     f"roi_align(Tensor input, Tensor rois, {_POOLED}, int sampling_ratio, bool aligned) -> Tensor": in_input_dtype(
         _ops.roi_align
     ),
-    f"qroi_align({_QUANTISED}, {_POOLED}, int sampling_ratio, bool aligned) -> Tensor": _qroi_align,
+    f"qroi_align({_QUANTIZED}, {_POOLED}, int sampling_ratio, bool aligned) -> Tensor": _qroi_align,
     f"_roi_align_backward(Tensor grad, Tensor rois, {_POOLED}, {_IMAGE_SIZE}, int sampling_ratio, bool aligned) -> Tensor":
         _ops.roi_align_backward,
     f"roi_pool(Tensor input, Tensor rois, {_POOLED}) -> (Tensor, Tensor)": in_input_dtype(_ops.roi_pool),

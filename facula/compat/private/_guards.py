@@ -1,4 +1,6 @@
-"""What a compiler of PyTorch's knows while it traces: nothing here, where no program is traced, but for fake tensors."""
+"""Provide the state that PyTorch's compiler has while it traces. It is empty here, where no program is traced, except
+for fake tensors.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,7 @@ def detect_fake_mode(inputs: Any = None) -> Any:
 
 
 class TracingContext:
-    """What is known of the program that is being traced. None is ever traced by a compiler here."""
+    """Report the program that is being traced. No compiler ever traces one here."""
 
     @staticmethod
     def try_get() -> None:
@@ -47,7 +49,7 @@ class TracingContext:
 
 
 class CompileContext:
-    """Which compilation runs: none."""
+    """Report the compilation that runs. There is none here."""
 
     @staticmethod
     def try_get() -> None:

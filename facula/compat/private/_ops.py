@@ -1,4 +1,4 @@
-"""`torch._ops`: PyTorch's private name of `facula._operators.namespaces`."""
+"""Provide `facula._operators.namespaces` under PyTorch's private name, `torch._ops`."""
 
 import sys
 

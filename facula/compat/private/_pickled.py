@@ -1,4 +1,4 @@
-"""The name that pickles of dtypes, devices and sizes have carried since Facula 0.1: `facula._tensor.pickled`."""
+"""Provide `facula._tensor.pickled` under the name that pickles of dtypes, devices and sizes contain since Facula 0.1."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Questions about tensors and functions, under the name of PyTorch's private module that packages import."""
+"""Define predicates of tensors and functions under the name of PyTorch's private module that packages import."""
 
 from __future__ import annotations
 

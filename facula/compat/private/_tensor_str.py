@@ -1,4 +1,4 @@
-"""`torch._tensor_str`: PyTorch's private name of `facula._tensor.printing`."""
+"""Provide `facula._tensor.printing` under PyTorch's private name, `torch._tensor_str`."""
 
 import sys
 

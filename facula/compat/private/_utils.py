@@ -1,4 +1,4 @@
-"""`torch._utils`: PyTorch's private name of `facula._serialization.rebuild`."""
+"""Provide `facula._serialization.rebuild` under PyTorch's private name, `torch._utils`."""
 
 import sys
 

@@ -1,6 +1,7 @@
-"""Found first on the path of Python processes that a program under `python -m facula` starts.
+"""Install Facula as torch in Python processes that a program under `python -m facula` starts, which find this file
+first on their path.
 
-Installs Facula as torch when FACULA_AS_TORCH is set, then runs the sitecustomize that this one hides, if any.
+This happens when FACULA_AS_TORCH is set. Then the sitecustomize that this one hides runs, if there is one.
 """
 
 import importlib.machinery
@@ -19,7 +20,7 @@ def _run_hidden_sitecustomize():
 
 
 class _Later:
-    """Imports Facula at the first import of torch: other Python programs started on the way pay nothing."""
+    """Import Facula at the first import of torch, so that Python programs that do not use torch start without delay."""
 
     @staticmethod
     def find_spec(name, path=None, target=None):

@@ -1,4 +1,4 @@
-"""Backends of `torch.compile`.
+"""Define the backends of `torch.compile`.
 
 registry    their names
 common      backends that are given a graph in the names of aten

@@ -1,8 +1,8 @@
-"""What PyTorch calls ops of the core in its graphs, where the two divide their work alike but for the name or a shape.
+"""Translate ops of the core to PyTorch's names in graphs, where both divide the work alike but for the name or a shape.
 
-A rule takes the arguments of an op of `torch.ops.facula` and gives (operator of aten, its arguments, keywords), or None. The
-operator runs that very op. Results are the same ones, but that those of norms come in the shapes of their rows (`SHAPED`): the
-graph makes them flat.
+A rule receives the arguments of an op of `torch.ops.facula` and returns (operator of aten, its arguments, keywords), or
+None. The operator runs the same op. Results are the same, except that those of norms have the shapes of their rows
+(`SHAPED`), which the graph flattens.
 """
 
 from __future__ import annotations

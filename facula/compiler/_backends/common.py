@@ -1,4 +1,6 @@
-"""`aot_autograd`: a backend of two compilers, one for what a compiled function does, one for the backward passes through it."""
+"""Define `aot_autograd`, a backend that consists of two compilers: one for a compiled function, one for its backward
+passes.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ __all__ = ["AotAutograd", "aot_autograd", "device_from_inputs", "dtype_from_inpu
 
 
 class AotAutograd:
-    """A backend whose compilers are given graphs of ATen targets: of calls, and of backward passes.
+    """Pass graphs of ATen targets to compilers: graphs of calls, and graphs of backward passes.
 
     The tape is the real one: what it needs of a call is among the results of the call's graph. So no graph of both passes is
     divided, and every `partition_fn` of functorch.compile comes to the same.

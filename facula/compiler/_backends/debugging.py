@@ -1,4 +1,4 @@
-"""Backends that look at graphs, or run them as they are."""
+"""Define backends that inspect graphs, or run them unchanged."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ aot_eager = aot_autograd(fw_compiler=boxed_nop)
 
 
 class ExplainWithBackend:
-    """A backend around another one, which remembers what it was given.
+    """Record the graphs that another backend receives.
 
     Args:
         backend: its name, or a function.
@@ -98,7 +98,7 @@ class ExplainWithBackend:
 
 
 class ExplainOutput:
-    """What a backend was given.
+    """Describe the graphs that a backend received.
 
     Args:
         graphs: the graphs.

@@ -1,4 +1,4 @@
-"""The backend "cudagraphs": stretches of ops (`src/region/stretch.h`) that run as one launch of a CUDA graph.
+"""Define the backend "cudagraphs": stretches of ops (`src/region/stretch.h`) that run as one launch of a CUDA graph.
 
 A stretch runs op by op twice, is then captured, and is launched in later calls. Inputs that lay at the same address in the
 calls before stay where they are, such as parameters; the others are copied into memory of the graph's own. The core copies
@@ -33,7 +33,7 @@ launches = {"launched": 0, "captured": 0, "failed": 0}
 
 
 class _Graph:
-    """A stretch on one stream of one thread: nobody else uses its memory.
+    """Hold the graph of a stretch on one stream of one thread, so that nothing else uses its memory.
 
     Args:
         run: a function of a tuple of tensors that runs the ops.
@@ -48,11 +48,14 @@ class _Graph:
     def __call__(self, inputs: tuple[Any, ...]) -> Any:
         addresses = [_C._cuda_address(t) for t in inputs]
         if self.addresses:
+            # A graph reads fixed addresses. Inputs that stay in place, such as parameters, are read there; the others
+            # are copied first.
             self.moves |= {i for i, (a, b) in enumerate(zip(addresses, self.addresses, strict=True)) if a != b}
         self.addresses = addresses
         self.calls += 1
         if self.calls <= WARM or self.captures > MOST_CAPTURES:
             return self.run(inputs)
+        # An input has moved for the first time, so that the graph must be captured again with a copy of it.
         if self.graph is None or not self.moves <= self.copied.keys():
             self.captures += 1
             self.capture(inputs)
@@ -75,6 +78,7 @@ class _Graph:
                 self.results = tuple(self.run(given))
         except RuntimeError:
             launches["failed"] += 1
+            # Do not try again: a failed capture costs as much as many calls.
             self.captures = MOST_CAPTURES + 1
             return
         launches["captured"] += 1
@@ -82,7 +86,7 @@ class _Graph:
 
 
 class _Code:
-    """What runs a stretch."""
+    """Run a stretch."""
 
     def __init__(self, run):
         self.run, self.graphs = run, {}
@@ -90,6 +94,7 @@ class _Code:
     def __call__(self, *inputs):
         if not inputs or not inputs[0].is_cuda or facula.cuda.is_current_stream_capturing():
             return self.run(inputs)
+        # Each has a graph of its own, because replays of one graph must not overlap.
         key = threading.get_ident(), facula.cuda.current_stream(inputs[0].device).cuda_stream
         if key not in self.graphs and len(self.graphs) == MOST_STREAMS:
             return self.run(inputs)
@@ -97,7 +102,7 @@ class _Code:
 
 
 class GraphedStretches:
-    """The codes of a compiled function's stretches, or of the backward passes through it.
+    """Hold the codes of a compiled function's stretches, or of its backward passes.
 
     Args:
         settings: those of the function.
@@ -110,6 +115,7 @@ class GraphedStretches:
     def __init__(self, settings: Any, compiled: Any, is_backward: bool) -> None:
         self.settings, self.is_backward = settings, is_backward
         self.codes: list[Callable[..., Any]] = []  # the core calls them by their place
+        # Weakly, because the compiled function holds this object.
         self._compiled = weakref.ref(compiled)
 
     def may_record(self) -> bool:

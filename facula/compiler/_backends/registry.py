@@ -1,4 +1,5 @@
-"""Backends by name: those of PyTorch, those that programs register, and those of installed packages (`torch_dynamo_backends`).
+"""Find backends by name: those of PyTorch, those that programs register, and those of installed packages
+(`torch_dynamo_backends`).
 
 What Facula does for PyTorch's names: "inductor" and "cudagraphs" are its own way of compiling, the latter with CUDA graphs
 where there is a device (graphs.py); the others run the program as it is. As functions (`lookup_backend`) they take a graph and

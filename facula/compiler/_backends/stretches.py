@@ -1,7 +1,8 @@
-"""What a backend of its own is given, and what it gives: the Python around `src/region/stretch.h`.
+"""Pass stretches of ops to a custom backend and call the functions that it returns: the Python around
+`src/region/stretch.h`.
 
-The core finds out which ops a stretch has. `graph_of` makes them a graph of ATen targets, which the backend gets with the
-tensors that the stretch reads; the function that it gives runs the stretch in later calls.
+The core finds the ops of a stretch. `graph_of` converts them to a graph of ATen targets, which the backend receives
+with the tensors that the stretch reads. The function that it returns runs the stretch in later calls.
 """
 
 from __future__ import annotations
@@ -38,7 +39,9 @@ __all__ = ["Stretches", "being_compiled", "graph_of", "plain_call"]
 
 
 class _Tracer(PythonKeyTracer):
-    """Know tensors by their elements, and without asking for an address, which would make them memory that others write."""
+    """Identify tensors by their elements. It does not read their addresses, which would turn them into memory that
+    others may write.
+    """
 
     def __init__(self):
         super().__init__()
@@ -54,6 +57,7 @@ class _Tracer(PythonKeyTracer):
         self._by_place[_C._stretch_place(tensor)] = (tensor, proxy)
 
     def _known(self, tensor):
+        # The core may show the same elements as another object, such as a view of all of them.
         known = self.tracked.get(id(tensor)) or self._by_place.get(_C._stretch_place(tensor))
         return None if known is None else known[1]
 
@@ -67,7 +71,7 @@ class _Tracer(PythonKeyTracer):
 
 
 class _Mode(ProxyTorchDispatchMode):
-    """Note what PyTorch would call an op of the core.
+    """Record PyTorch's name for every op of the core.
 
     Args:
         tracer: a tracer.
@@ -188,12 +192,12 @@ def name_of(backend: Any) -> str:
 
 
 class Stretches:
-    """The codes that a backend has given for a compiled function, or for the backward passes through it.
+    """Hold the codes that a backend has returned for a compiled function, or for its backward passes.
 
     Args:
         settings: those of the function.
         compiled: the function.
-        backend: the backend; None: none, until somebody says one.
+        backend: the backend; None until one is set.
         backward: the stretches of backward passes, or None where these are they.
     """
 

@@ -1,1 +1,1 @@
-"""Calls of compiled functions that are made without Python's interpreter: reading the source, and the steps that it becomes."""
+"""Make calls of compiled functions without Python's interpreter: read the source, and convert it to steps."""

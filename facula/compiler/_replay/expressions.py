@@ -1,4 +1,4 @@
-"""Expressions, as the reader of sources (reader.py) follows them."""
+"""Interpret expressions for the reader of sources (reader.py)."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _OPERATORS = {
 
 
 class Not:
-    """The opposite of a register's truth."""
+    """Represent the opposite of a register's truth value."""
 
     def __init__(self, register):
         self.register = register
 
 
 class Frame:
-    """A function that is read: its local names, and where the others are."""
+    """Hold the state of a function that is read: its local names, and where the others are."""
 
     def __init__(self, function, names):
         code = function.__code__
@@ -42,7 +42,7 @@ class Frame:
 
 
 class Expressions(Values):
-    """Follow expressions; a base of the reader."""
+    """Interpret expressions; a base of the reader."""
 
     _frames: list[Frame]
 
@@ -143,6 +143,7 @@ class Expressions(Values):
         is_or = isinstance(node.op, ast.Or)
         for i, one in enumerate(node.values):
             value = self.value(one)
+            # The last operand is the result, whether it is true or not.
             if i == len(node.values) - 1:
                 return value
             truth = self._truth(value)
@@ -218,6 +219,7 @@ class Expressions(Values):
             register, polarity = truth
             if type(register.sample) is not bool:
                 raise Untrusted("a choice by values of the call")
+            # The branch that this call takes is recorded, with the condition that later calls take it too.
             self.steps.expect(register, register.sample)
             truth = register.sample is polarity
         return self.value(node.body if truth else node.orelse)
@@ -276,11 +278,13 @@ class Expressions(Values):
     def _sequence(self, node):
         kind = "tuple" if isinstance(node, ast.Tuple) else "list"
         items = [self.value(one) for one in node.elts]
+        # A tuple of constants is a constant; a list can be changed, so every call makes its own.
         if kind == "tuple" and all(isinstance(one, Known) and is_simple(one.value) for one in items):
             return Known(tuple(one.decide() for one in items))
         return Made(kind, items)
 
     def _dict(self, node):
+        # In a syntax tree the key None stands for `**other`.
         if any(key is None for key in node.keys):
             raise Untrusted("a dict of dicts")
         keys = [self._simple(self.value(key)) for key in node.keys]

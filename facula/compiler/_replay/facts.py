@@ -1,4 +1,4 @@
-"""Keep what has been read of the world while the source of a function was followed, for `python/replay_facts.h`.
+"""Record what was read from outside while the source of a function was interpreted, for `python/replay_facts.h`.
 
 A fact is an entry of a dictionary, what a class has under a name, the content of a closure cell, the class and the dictionary
 of an object, or the code and the defaults of a function. A call is replayed only while all of them hold.
@@ -19,7 +19,7 @@ ABSENT = _C._Replay  # stands for what is not there; nobody else holds it
 
 
 class Entry:
-    """A place and the value that was read there.
+    """Hold a place and the value that was read there.
 
     `pinned`: something was decided by the value, so it has to be the same object; else another one of its kind may stand there.
     """
@@ -56,6 +56,7 @@ class Facts:
 
     def object(self, o: Any) -> dict[str, Any]:
         """Return the dictionary of an object, which stays its dictionary."""
+        # The object is referenced too, since the id of a deleted object may be given to another one.
         self._objects[id(o)] = (o, type(o), o.__dict__)
         return o.__dict__
 

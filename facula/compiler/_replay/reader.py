@@ -1,4 +1,4 @@
-"""Follows the source of functions as the interpreter would, and writes down what is left for a call (trusted.py).
+"""Interpret the source of functions as Python would, and write down the steps that are left for a call (trusted.py).
 
 Policy: what is not in a table is not trusted. There are: assignments to local names, calls of modules, of functions of the core
 and of functions that are read themselves, attributes and entries of what is known, operators, `if` and `for` over what is
@@ -62,7 +62,7 @@ def _warns(statement):
 
 
 class Reader(Expressions):
-    """Follow calls and write their steps down.
+    """Interpret calls and write their steps down.
 
     Args:
         steps: where to.
@@ -101,6 +101,7 @@ class Reader(Expressions):
         out = keywords.get("out")
         effect = op.effect or ("out" in keywords and not (isinstance(out, Known) and out.value is None))
         operands = [*args, *keywords.values()]
+        # Functions such as `relu(x, inplace=True)` change their input only where this argument is True.
         if "inplace" in (target.__text_signature__ or ""):
             effect = effect or any(
                 isinstance(one, Known) and one.decide() is True for one in operands if not self._is_tensor(one)
@@ -112,6 +113,7 @@ class Reader(Expressions):
         op = Op(True, "") if is_backward else method_op(method.function)
         if op is None:
             return self._python_method(method, args, keywords)
+        # The facts record the method of both classes, so that the steps become invalid if it is replaced.
         for cls in (facula.Tensor, facula.nn.Parameter):
             self.facts.of_class(cls, method.function)
         if method.function == "size" and args:
@@ -161,6 +163,7 @@ class Reader(Expressions):
         code = function.__code__
         if code.co_flags & ~_PLAIN_FUNCTION:
             raise Untrusted(f"{code.co_name} is a generator or a coroutine")
+        # This stops a recursion that depends on values of the call, and would be read without end.
         if len(self._frames) >= 30:
             raise Untrusted("calls within calls, more than 30")
         self.facts.function(function)
@@ -388,6 +391,7 @@ class Reader(Expressions):
         if isinstance(truth, bool):
             return self.run(node.body if truth else node.orelse)
         register, polarity = truth
+        # A branch that only raises is taken to be skipped; calls that would enter it are made by Python.
         if _complains(node.body):
             goes_in = False
         elif _complains(node.orelse):
@@ -434,6 +438,7 @@ class Reader(Expressions):
         return value
 
 
+# All functions that these decorators return share the code of one wrapper.
 _SWITCHED = grad_mode.no_grad()(lambda: None).__code__
 _CALLS = {
     types.FunctionType: Reader._inline,

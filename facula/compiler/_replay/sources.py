@@ -1,4 +1,4 @@
-"""The syntax tree of a function, where it is certain that it is that of the code which runs."""
+"""Find the syntax tree of a function, where it certainly belongs to the code that runs."""
 
 from __future__ import annotations
 import __future__

@@ -1,4 +1,5 @@
-"""Steps of functions that the user promises to be pure, `options={"pure": True}`: their calls are watched, not their source.
+"""Record the steps of functions that the user declares pure by `options={"pure": True}`: calls are observed, and no
+source is read.
 
 The promise: what a call does follows from the forms of its tensors (sizes, dtype, device, layout, whether they require
 gradients) and from its other arguments, and it does nothing but call public functions. Calls are watched until two did

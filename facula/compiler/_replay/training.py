@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 _PACKAGE = os.path.dirname(facula.__file__) + os.sep
+# Every optimizer's `step` is wrapped in the same function, whose code identifies it.
 _HOOKED = optimizer_file._with_hooks(lambda self: None).__code__
 
 

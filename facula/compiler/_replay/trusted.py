@@ -1,4 +1,4 @@
-"""Calls without Python's interpreter: what is trusted, and the flat list of steps that makes such a call.
+"""Represent calls without Python's interpreter: what is trusted, and the flat list of steps that makes such a call.
 
 `reader.py` follows the source of a function with the very objects that it would meet: modules, parameters, numbers. What it
 knows is done at once (which module comes next, whether there is a bias), and noted as a fact; what only a call knows (its
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 
 class Untrusted(Exception):
-    """Raised where the reader meets what it does not know for sure; its text says what."""
+    """Report code of which the reader is not certain; the text names it."""
 
 
 # ---- values
 
 
 class Known:
-    """A value that is known before the call: an object, and the place where it was read (None: it was made)."""
+    """Represent a value that is known before the call: an object, and the place where it was read (None if it was made)."""
 
     __slots__ = ("entry", "value")
 
@@ -43,7 +43,7 @@ class Known:
 
 
 class Made:
-    """A tuple, a list or a dict of values, which the program has written down and nobody else knows."""
+    """Represent a tuple, a list or a dict of values that the function has made and that nothing else refers to."""
 
     __slots__ = ("items", "keys", "kind", "register")
 
@@ -53,7 +53,7 @@ class Made:
 
 
 class Register:
-    """A value of the call. `kind`: tensor, size (a torch.Size), int, bool, or "" for what may be anything.
+    """Represent a value of the call. `kind`: tensor, size (a torch.Size), int, bool, or "" if it may be anything.
 
     `tensor` is the one of the call that is looked at, for arguments; `sample` a number that follows from the forms of such:
     where something is decided by it, that it is the same is a condition of the program.
@@ -66,7 +66,7 @@ class Register:
 
 
 class Method:
-    """A function with its first argument: `module.forward`, `x.sum`."""
+    """Represent a function with its first argument: `module.forward`, `x.sum`."""
 
     __slots__ = ("function", "owner")
 
@@ -78,7 +78,7 @@ class Method:
 
 
 class Op:
-    """What is known of a function of the core: whether it does more than give a result, and whether that is a tensor.
+    """Describe a function of the core: whether it has effects besides its result, and whether the result is a tensor.
 
     `key` is that of its row in the boxed table, where it may be called through that.
     """
@@ -271,6 +271,7 @@ class Steps:
             for kind, how, to, operands, *others in self._rows
         )
         registers = first["result"] + self._results
+        # A bound on the memory that every call needs for its values.
         if registers > 500:
             raise Untrusted("more than 500 values")
         without = tuple(sorted(self._without_dict))

@@ -1,4 +1,4 @@
-"""`facula.amp.autocast_mode` for the CPU, deprecated."""
+"""Provide `facula.amp.autocast_mode` for the CPU. This module is deprecated."""
 
 from __future__ import annotations
 

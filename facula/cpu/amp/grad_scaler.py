@@ -1,4 +1,4 @@
-"""`facula.amp.grad_scaler` for the CPU, deprecated."""
+"""Provide `facula.amp.grad_scaler` for the CPU. This module is deprecated."""
 
 from __future__ import annotations
 

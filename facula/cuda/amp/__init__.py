@@ -1,4 +1,4 @@
-"""Mixed precision on CUDA under deprecated names: `facula.amp` with its device type filled in."""
+"""Provide mixed precision on CUDA under deprecated names: `facula.amp` with its device type filled in."""
 
 from .autocast_mode import autocast, custom_bwd, custom_fwd
 from .common import amp_definitely_not_available

@@ -1,4 +1,4 @@
-"""`facula.amp.autocast_mode` for CUDA, deprecated."""
+"""Provide `facula.amp.autocast_mode` for CUDA. This module is deprecated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether mixed precision on CUDA is out of the question."""
+"""Tell whether mixed precision on CUDA is impossible on this machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`facula.amp.grad_scaler` for CUDA, deprecated."""
+"""Provide `facula.amp.grad_scaler` for CUDA. This module is deprecated."""
 
 from __future__ import annotations
 

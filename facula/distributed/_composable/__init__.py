@@ -1,1 +1,1 @@
-"""Older places of `fully_shard`."""
+"""Provide `fully_shard` under an older path."""

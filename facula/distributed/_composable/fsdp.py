@@ -1,4 +1,4 @@
-"""An older place of `facula.distributed.fsdp`."""
+"""Provide `facula.distributed.fsdp` under an older path."""
 
 from facula.distributed.fsdp import (
     CPUOffloadPolicy,

@@ -1,4 +1,4 @@
-"""Ways to train in several processes that build on collectives."""
+"""Define methods to train in several processes that build on collectives."""
 
 from .join import Join, Joinable, JoinHook
 

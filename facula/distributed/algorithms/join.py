@@ -1,4 +1,6 @@
-"""Uneven inputs: a process that has no more joins, and answers the collectives of the others until all have joined."""
+"""Train with uneven inputs: a process that has no more inputs joins, and takes part in the collectives of the others
+until all have joined.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ __all__ = ["Join", "JoinHook", "Joinable"]
 
 
 class JoinHook:
-    """What a process that has joined does for the others. A class of one's own defines one of the methods or both.
+    """Define what a process that has joined does for the others. A subclass defines one of the methods or both.
 
     >>> from torch.distributed.algorithms import JoinHook
     >>> class Shown(JoinHook):
@@ -42,7 +44,7 @@ class _JoinConfig(NamedTuple):
 
 
 class Joinable(abc.ABC):
-    """A class whose iterations have collectives. It calls `Join.notify_join_context(self)` before them.
+    """Define a class whose iterations have collectives. It calls `Join.notify_join_context(self)` before them.
 
     It defines `join_hook`, `join_device` and `join_process_group`, and calls `Joinable.__init__`. DistributedDataParallel and
     ZeroRedundancyOptimizer are such classes.
@@ -94,14 +96,14 @@ class Joinable(abc.ABC):
 
 
 class Join:
-    """A context in which processes may have different numbers of inputs: one that has no more answers the collectives of the
-    others, until all are at the end of it.
+    """Let processes have different numbers of inputs in a block: a process that has no more takes part in the
+    collectives of the others until all of them have reached the end.
 
     Args:
         joinables: what takes part, in the order of its collectives; all of one group and device (else ValueError).
         enable: False turns the context off.
         throw_on_early_termination: all processes raise RuntimeError as soon as one has no more inputs.
-        kwargs: handed to every `join_hook`.
+        kwargs: passed to every `join_hook`.
 
     >>> import torch.distributed as dist
     >>> from torch.distributed.algorithms import Join

@@ -1,4 +1,4 @@
-"""Autograd through remote calls: what is recorded on several workers, and one backward pass through all of it.
+"""Differentiate through remote calls: several workers record them, and one backward pass goes through all of them.
 
     with distributed.autograd.context() as context_id:
         loss = rpc.rpc_sync("other", forward, args=(x,)).sum()
@@ -35,7 +35,7 @@ def is_available() -> bool:
 
 
 class context:
-    """Remote calls inside are recorded; its number, which `with` gives, names what is recorded on all workers.
+    """Record remote calls in a block. Its number, which `with` returns, identifies the records on all workers.
 
     At the end all workers forget it.
 

@@ -1,4 +1,4 @@
-"""Contexts of distributed autograd.
+"""Implement the contexts of distributed autograd.
 
 Policy
   - In a context, a message with tensors that require gradients leaves a node on either side: `SendRpc` where it came from,
@@ -42,7 +42,7 @@ _nothing = contextlib.nullcontext()
 
 
 class DistAutogradContext:
-    """What one worker has recorded in a context."""
+    """Hold what one worker has recorded in a context."""
 
     def __init__(self, number):
         self.number = number
@@ -93,7 +93,7 @@ def _find_or_make(number):
 
 
 class SendRpc(Function):
-    """Stands for tensors that another worker got."""
+    """Represent tensors that were sent to another worker, as a node of the graph."""
 
     @staticmethod
     def forward(_ctx, *tensors):
@@ -105,7 +105,7 @@ class SendRpc(Function):
 
 
 class RecvRpc(Function):
-    """Tensors that came from another worker, where their gradients go."""
+    """Represent tensors that came from another worker, to which their gradients return."""
 
     @staticmethod
     def forward(ctx, source, context, message, *tensors):
@@ -181,7 +181,7 @@ def entered(about):
 
 
 class _Part:
-    """What one worker does in a backward pass."""
+    """Run the part of one worker in a backward pass."""
 
     def __init__(self, context, number, keep_graph, roots):
         self.context, self.number, self.keep_graph = context, number, keep_graph
@@ -339,6 +339,10 @@ def get_gradients(context_id: int) -> dict[Tensor, Tensor]:
 
     Args:
         context_id: the number of the context. RuntimeError where there is none of it.
+
+    Returns: a dict from leaves to gradients, each of the shape of its leaf.
+
+    Errors: RuntimeError for a number without a context.
 
     >>> from torch.distributed import autograd, rpc
     >>> rpc.init_rpc("me", rank=0, world_size=1)

@@ -1,4 +1,4 @@
-"""Checkpoints that every process writes its part of, and that load with another number of processes.
+"""Save checkpoints to which every process writes its part, and load them with any number of processes.
 
 The files are those of PyTorch; nothing that they hold is executed.
 """

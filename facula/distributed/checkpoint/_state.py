@@ -1,4 +1,4 @@
-"""State dicts as flat names, and tensors as parts."""
+"""Convert state dicts to flat names, and tensors to parts."""
 
 from __future__ import annotations
 
@@ -74,6 +74,7 @@ def is_written_here(value, rank: int) -> bool:
         return rank == 0
     coordinate = value.device_mesh.get_coordinate()
     first = all(c == 0 for c, p in zip(coordinate, value.placements) if isinstance(p, Replicate))
+    # Empty parts are left out, but an empty tensor needs one part.
     return first and (value.to_local().numel() > 0 or (value.numel() == 0 and not any(coordinate)))
 
 

@@ -1,4 +1,4 @@
-"""The error of checkpoints."""
+"""Provide the error of checkpoints."""
 
 from .filesystem import CheckpointException
 

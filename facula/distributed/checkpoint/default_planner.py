@@ -1,4 +1,4 @@
-"""What is saved and loaded: everything, or what is there."""
+"""Decide what is saved and loaded: everything, or only entries that the checkpoint has."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["DefaultLoadPlanner", "DefaultSavePlanner"]
 
 
 class DefaultSavePlanner:
-    """What `save` does without a planner.
+    """Save as `save` does without a planner.
 
     Args:
         flatten_state_dict, flatten_sharded_tensors: False is not supported (NotImplementedError): names are those of all
@@ -37,7 +37,7 @@ class DefaultSavePlanner:
 
 
 class DefaultLoadPlanner:
-    """What `load` does without a planner.
+    """Load as `load` does without a planner.
 
     Args:
         flatten_state_dict, flatten_sharded_tensors: False is not supported (NotImplementedError).

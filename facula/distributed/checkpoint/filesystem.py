@@ -1,4 +1,4 @@
-"""Checkpoints in a folder: a file of each process, and .metadata, which says what is where."""
+"""Write checkpoints to a folder: one file for each process, and .metadata, which lists the place of every entry."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ __all__ = ["FileSystemReader", "FileSystemWriter"]
 
 
 class CheckpointException(Exception):
-    """Processes failed to save or load."""
+    """Report processes that failed to save or load."""
 
 
 @dataclass
 class _StorageInfo:
-    """Where an entry is: the file, where it begins there, and how long it is."""
+    """Describe where an entry is: the file, its offset in the file, and its length."""
 
     relative_path: str
     offset: int
@@ -37,7 +37,7 @@ class _StorageInfo:
 
 
 class FileSystemWriter:
-    """Writes a checkpoint to a folder; `save` calls its methods.
+    """Write a checkpoint to a folder; `save` calls the methods.
 
     Args:
         path: the folder.
@@ -117,7 +117,7 @@ def _no_storages(storage):
 
 
 class FileSystemReader:
-    """Reads a checkpoint from a folder; `load` calls its methods.
+    """Read a checkpoint from a folder; `load` calls the methods.
 
     Args:
         path: the folder.

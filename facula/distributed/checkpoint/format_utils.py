@@ -1,4 +1,4 @@
-"""Between folders of checkpoints and single files of `facula.save`."""
+"""Convert folders of checkpoints to single files of `facula.save`, and back."""
 
 from __future__ import annotations
 
@@ -85,6 +85,7 @@ def _put(container, path, value) -> None:
         last = following is None
         made = value if last else [] if isinstance(following, int) else {}
         if isinstance(container, list):
+            # The bound stops a damaged file from making a list that fills the memory.
             if not isinstance(key, int) or key < 0 or key > 1_000_000:
                 raise CheckpointException(f"load: .metadata has a path that cannot be, got {path}")
             container.extend([None] * (key + 1 - len(container)))

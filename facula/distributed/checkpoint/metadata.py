@@ -1,4 +1,4 @@
-"""What the file .metadata of a distributed checkpoint holds.
+"""Define the contents of the file .metadata of a distributed checkpoint.
 
 The classes and fields are PyTorch's, so that each reads the other's files.
 """
@@ -27,7 +27,7 @@ __all__ = [
 
 @dataclass
 class ChunkStorageMetadata:
-    """A part of a tensor.
+    """Describe a part of a tensor.
 
     Args:
         offsets: where it begins, along each dimension.
@@ -50,12 +50,12 @@ class _MEM_FORMAT_ENCODING(Enum):
 
 @dataclass
 class TensorProperties:
-    """What a tensor is beside its sizes.
+    """Describe a tensor apart from its sizes.
 
     Args:
         dtype: its dtype. Default: that of `torch.get_default_dtype()`.
         layout: its layout.
-        requires_grad: whether it asks for a gradient.
+        requires_grad: whether it requires a gradient.
         memory_format: its memory format.
         pin_memory: whether it is in pinned memory.
 
@@ -93,7 +93,7 @@ _FORMATS = [facula.contiguous_format, facula.channels_last, facula.preserve_form
 
 @dataclass
 class TensorStorageMetadata:
-    """A tensor of a checkpoint and its parts.
+    """Describe a tensor of a checkpoint and its parts.
 
     Args:
         properties: its TensorProperties.
@@ -115,7 +115,7 @@ class TensorStorageMetadata:
 
 @dataclass
 class BytesStorageMetadata:
-    """An entry of a checkpoint that is no tensor.
+    """Mark an entry of a checkpoint that is not a tensor.
 
     >>> import tempfile
     >>> import torch.distributed.checkpoint as dcp
@@ -127,7 +127,7 @@ class BytesStorageMetadata:
 
 @dataclass
 class StorageMeta:
-    """Who saved a checkpoint.
+    """Identify the save that wrote a checkpoint.
 
     Args:
         checkpoint_id: where; None in those that Facula writes.
@@ -148,7 +148,7 @@ class StorageMeta:
 
 @dataclass
 class Metadata:
-    """All entries of a checkpoint, and where they are: what the file .metadata holds.
+    """List all entries of a checkpoint and their places: the contents of the file .metadata.
 
     Args:
         state_dict_metadata: {name: TensorStorageMetadata or BytesStorageMetadata}.
@@ -174,7 +174,7 @@ class Metadata:
 
 @dataclass(frozen=True)
 class MetadataIndex:
-    """The name of an entry, or of a part of a tensor, which its offset names.
+    """Name an entry, or a part of a tensor, which its offset identifies.
 
     Args:
         fqn: the name of the entry.

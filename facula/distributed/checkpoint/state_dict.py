@@ -1,4 +1,4 @@
-"""State dicts of models and optimizers with the names of the plain model, whatever is wrapped around it."""
+"""Get and set state dicts of models and optimizers with the names of the plain model, whatever wraps it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _WRAPPERS = ("_fsdp_wrapped_module.", "_orig_mod.", "_checkpoint_wrapped_module.
 
 @dataclass
 class StateDictOptions:
-    """What state dicts hold.
+    """Hold the options of state dicts.
 
     Args:
         full_state_dict: whole tensors instead of DTensors.
@@ -142,8 +142,9 @@ def set_model_state_dict(model: Module, model_state_dict: dict[str, Any], *, opt
         model_state_dict: a state by names of the plain model.
         options: a StateDictOptions.
 
-    Returns (missing_keys, unexpected_keys). Errors: RuntimeError for another shape, and with `strict` for missing or further
-    names.
+    Returns: (missing_keys, unexpected_keys).
+
+    Errors: RuntimeError for another shape, and with `strict` for missing or further names.
 
     >>> from torch.distributed.checkpoint.state_dict import set_model_state_dict
     >>> model = nn.Linear(2, 1)
@@ -199,6 +200,7 @@ def _init_optim_state(optimizer) -> None:
     if optimizer.state or any(p.grad is not None for p in parameters):
         return
     rates = [group["lr"] for group in optimizer.param_groups if "lr" in group]
+    # Without a rate that can be zero the step would change the parameters.
     if len(rates) != len(optimizer.param_groups):
         return
     for p in parameters:
@@ -251,6 +253,7 @@ def _as_parameter(value, p):
     """Return a part of an optimizer's state that lies as its parameter does."""
     if not isinstance(value, facula.Tensor) or isinstance(value, DTensor) or not isinstance(p, DTensor):
         return value
+    # Scalars, such as the number of steps, are equal in all processes.
     if value.dim() == 0 or value.shape != p.to_local().shape:
         return value
     spec = p._spec.with_placements(q if not q.is_partial() else Replicate() for q in p.placements)
@@ -353,7 +356,7 @@ def set_state_dict(model: Module, optimizers: Any, *, model_state_dict: dict[str
         model_state_dict, optim_state_dict: the two states.
         options: a StateDictOptions.
 
-    Returns (missing_keys, unexpected_keys) of the model.
+    Returns: (missing_keys, unexpected_keys) of the model.
 
     >>> from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
     >>> model = nn.Linear(2, 1)

@@ -1,4 +1,6 @@
-"""Loading, also by another number of processes: each reads the parts that overlap what it needs."""
+"""Load checkpoints, also with another number of processes than saved them: each process reads the parts that overlap
+what it needs.
+"""
 
 from __future__ import annotations
 
@@ -60,6 +62,7 @@ def load(state_dict: dict[str, Any], *, checkpoint_id: Any = None, storage_reade
     try:
         _fill(state, storage_reader, partial)
     except Exception as failure:
+        # Raised later: the other processes have to learn of it, or they would wait for this one.
         error = failure
     if size > 1:
         everybody: list[Any] = [None] * size

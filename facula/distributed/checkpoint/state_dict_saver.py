@@ -1,4 +1,4 @@
-"""Saving: every process writes what it has, the first one what all share."""
+"""Save checkpoints: every process writes the parts that it has, and the first one also writes what all of them share."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["AsyncCheckpointerType", "AsyncSaveResponse", "async_save", "save", "
 
 
 class AsyncCheckpointerType(Enum):
-    """Who writes while the program goes on: a thread, also where a process is asked for.
+    """Name who writes while the program goes on. A thread does so also where a process is requested.
 
     >>> from torch.distributed.checkpoint.state_dict_saver import AsyncCheckpointerType
     >>> AsyncCheckpointerType("thread")
@@ -39,7 +39,8 @@ class AsyncCheckpointerType(Enum):
 
 @dataclass
 class AsyncSaveResponse:
-    """A pair of futures, which PyTorch's programs that stage values themselves name; `async_save` here gives one future.
+    """Hold a pair of futures. PyTorch's programs that stage values themselves use the name; `async_save` returns one
+    future here.
 
     Args:
         staging_completion, upload_completion: futures of the copy and of the files.
@@ -79,7 +80,7 @@ def with_states(state_dict: dict[str, Any]) -> dict[Any, Any]:
 
 
 class _Plan:
-    """The bytes that this process writes, and what .metadata says of them."""
+    """Hold the bytes that this process writes, and what .metadata says about them."""
 
     def __init__(self, state_dict, rank: int) -> None:
         state = with_states(state_dict)
@@ -95,6 +96,7 @@ class _Plan:
                 self.objects.append(name)
             if not (is_written_here(value, rank) if is_tensor else rank == 0):
                 continue
+            # A clone has a storage of its own: serializing a view would write all of the storage behind it.
             data = serialized(part_of(value).cpu().contiguous().clone() if is_tensor else value)
             chunk = chunk_of(value) if is_tensor else None
             index = MetadataIndex(name, chunk.offsets if chunk else None)
@@ -205,16 +207,18 @@ def _report(caller, told, error):
 
 
 class _Agreement:
-    """How threads of several processes learn whether all have written: by keys of a store, while collectives go on elsewhere.
+    """Tell threads of several processes whether all have written, by keys of a store, while collectives go on
+    elsewhere.
 
-    Each process sets its key, also when it has failed, and the first process tells the outcome. Who hears nothing for as long
-    as collectives wait raises DistStoreError.
+    Each process sets its key, also when it has failed, and the first process publishes the outcome. A process that
+    receives nothing for as long as collectives wait raises DistStoreError.
     """
 
     def __init__(self, rank, size, key, process_group):
         self.rank, self.size, self.key, self.store = rank, size, key, None
         if size > 1:
             group = process_group if process_group is not None else dist.group.WORLD
+            # A connection of its own, because this runs in a thread and a wait would block the main thread's requests.
             self.store = group.get_group_store().clone()
             self.store.set_timeout(max(group._timeout, default_store_timeout))
 
@@ -313,6 +317,8 @@ def save_state_dict(state_dict: dict[str, Any], storage_writer: Any, process_gro
         coordinator_rank: accepted.
         no_dist: whether this process saves alone.
         planner: a DefaultSavePlanner.
+
+    Returns: the Metadata of what was written.
 
     >>> import tempfile
     >>> import torch.distributed.checkpoint as dcp

@@ -1,4 +1,4 @@
-"""What has a state of its own."""
+"""Define the protocol of objects that have a state of their own."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ __all__ = ["Stateful", "StatefulT"]
 
 @runtime_checkable
 class Stateful(Protocol):
-    """An object whose `state_dict()` is saved in its place, and which `load_state_dict` gives a state back. A protocol: any
-    class that has the two methods counts.
+    """Define an object whose `state_dict()` is saved in its place, and which `load_state_dict` restores. This is a
+    protocol: any class that has the two methods conforms to it.
 
     Args:
         args, kwargs: a protocol is not made.

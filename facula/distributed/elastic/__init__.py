@@ -1,1 +1,1 @@
-"""Starting the processes of a job, watching over them, and starting them again after a failure."""
+"""Start the processes of a job, monitor them, and start them again after a failure."""

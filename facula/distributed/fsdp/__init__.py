@@ -1,4 +1,4 @@
-"""Parameters, gradients and optimizer state spread over processes."""
+"""Shard parameters, gradients and optimizer state over processes."""
 
 from __future__ import annotations
 

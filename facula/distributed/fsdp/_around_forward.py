@@ -1,4 +1,4 @@
-"""What runs before and after the forward of a module that `fully_shard` has spread: its hooks."""
+"""Define the hooks that run before and after the forward of a module that `fully_shard` has sharded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`fully_shard`: a module whose parameters are spread over processes and gathered when it runs.
+"""Define `fully_shard`, which shards the parameters of a module over processes and gathers them when the module runs.
 
 Long because it is the function and the class that it makes of modules.
 """
@@ -43,7 +43,8 @@ __all__ = [
 
 
 class UnshardHandle:
-    """What `FSDPModule.unshard(async_op=True)` gives; a program does not make one.
+    """Wait for parameters that are being gathered; `FSDPModule.unshard(async_op=True)` returns this object. Programs do
+    not make it.
 
     Args:
         group: the parameters that are gathered together, or None.
@@ -70,7 +71,8 @@ class UnshardHandle:
 
 
 class FSDPModule(Module):
-    """A module that `fully_shard` has spread: its class is derived from FSDPModule and from the class that it had.
+    """Add the methods of a module that `fully_shard` has sharded. The class of such a module derives from FSDPModule
+    and from the class that it had before.
 
     What is not said of single modules holds for the one whose method is called; with `recurse` for those inside as well.
 
@@ -152,6 +154,8 @@ class FSDPModule(Module):
 
         Args:
             async_op: whether it only begins to; `wait` of the handle that is returned, or forward, waits.
+
+        Returns: a handle with async_op, else None.
         """
         if not async_op:
             UnshardHandle(self._fsdp_group).wait()
@@ -406,7 +410,7 @@ def share_comm_ctx(modules: Iterable[Module]) -> None:
 
 @dataclass
 class OffloadPolicy:
-    """Parts stay on the device of the mesh: the default of `fully_shard`.
+    """Leave the parts on the device of the mesh; this is the default of `fully_shard`.
 
     >>> from torch.distributed.fsdp import OffloadPolicy
     >>> OffloadPolicy()
@@ -416,7 +420,7 @@ class OffloadPolicy:
 
 @dataclass
 class CPUOffloadPolicy(OffloadPolicy):
-    """Parts are kept on the CPU; not supported for meshes of GPUs (NotImplementedError of `fully_shard`).
+    """Store the parts on the CPU. This is not supported for meshes of GPUs (NotImplementedError of `fully_shard`).
 
     Args:
         pin_memory: accepted.
@@ -492,11 +496,14 @@ def fully_shard(module: Module, *, mesh: DeviceMesh | None = None, reshard_after
     reshard = True if reshard_after_forward is None else bool(reshard_after_forward)
     group = ParamGroup(places, mesh, mp_policy, reshard, dim_of, grid) if places else None
     for m in modules:
+        # The class changes instead of wrapping the module, so that isinstance and the names of parameters stay as they
+        # are.
         m.__class__ = _sharded_class(type(m))
         m._fsdp_group, m._fsdp_policy = group, mp_policy
         m._fsdp_reshard_given, m._fsdp_inside = reshard_after_forward is not None, None
         m._fsdp_passes, m._fsdp_calls = group.passes if group is not None else Passes(), []
         m.register_forward_pre_hook(_before_forward, prepend=True, with_kwargs=True)
+        # Also after an exception, because the module must have its parts again.
         m.register_forward_hook(_after_forward, always_call=True)
     return module
 

@@ -1,4 +1,4 @@
-"""The parameters that are gathered and scattered together.
+"""Gather and reduce-scatter the parameters that belong together.
 
 Policy
   - A parameter is a DTensor, cut along one dimension. Before its module's forward all parameters of the group are gathered by
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class MixedPrecisionPolicy:
-    """In which dtypes a module computes.
+    """Set the dtypes in which a module computes.
 
     Args:
         param_dtype: of gathered parameters. Default: theirs.
@@ -62,7 +62,7 @@ def _local(t):
 
 
 class _Slot:
-    """A parameter: the modules and names that have it, and its place in the flat buffers."""
+    """Describe a parameter: the modules and names that have it, and its place in the flat buffers."""
 
     def __init__(self, places, parameter, mesh, shard_dim: int, grid=None) -> None:
         self.places = places  # [(module, name)]: shared parameters have several
@@ -71,6 +71,7 @@ class _Slot:
         self.shape, self.dtype = tuple(whole.shape), parameter.dtype
         self.dim = shard_dim
         ways, rank = mesh.size(mesh.ndim - 1), mesh.get_local_rank(mesh.ndim - 1)
+        # Rounded up as torch.chunk does; messages need parts of equal size, so shorter parts are padded.
         self.chunk = -(-self.shape[shard_dim] // ways) if self.shape else 1
         self.rest = whole.numel() // max(self.shape[shard_dim], 1)
         self.count = self.chunk * self.rest  # elements of a padded part
@@ -160,6 +161,7 @@ class _Gather(Function):
         ctx.shapes = [p.shape for p in parts]
         wholes = tuple(group.gather())
         frozen = [w for i, w in enumerate(wholes) if not group.parameter(i).requires_grad]
+        # Otherwise autograd would compute gradients that nothing uses, and messages would sum them.
         if frozen:
             ctx.mark_non_differentiable(*frozen)
         return wholes
@@ -171,12 +173,14 @@ class _Gather(Function):
         if not made:
             return None, None, *(None for _ in grads)
         wanted = ctx.needs_input_grad[2:]
+        # Autograd needs a tensor of the right shape now, and the sums are still under way. An expanded zero takes no
+        # memory; Arrival replaces it.
         placeholder = made[0].placeholder()
         return None, None, *(placeholder.expand(s) if w else None for s, w in zip(ctx.shapes, wanted))
 
 
 class _Reduction:
-    """Gradients of one dtype on their way to the processes' parts."""
+    """Hold gradients of one dtype while they are reduced to the parts of the processes."""
 
     def __init__(self, group: ParamGroup, chosen, grads) -> None:
         self._group, self._chosen = group, chosen
@@ -188,6 +192,8 @@ class _Reduction:
         flat = facula.empty(group.ways, self._numbers + len(chosen), dtype=kind, device=device)
         offset = 0
         for position, (slot, i) in enumerate(zip(self._slots, chosen)):
+            # The sum of these numbers tells whether any process has a gradient for the parameter; without one its
+            # gradient stays None.
             flat[:, self._numbers + position] = float(grads[i] is not None)
             rows = flat[:, offset : offset + slot.count]
             if grads[i] is None:
@@ -222,6 +228,7 @@ class _Reduction:
             self._scattering.wait()
         self._input = self._scattering = None
         group, dtype = self._group, self._slots[0].dtype
+        # Passes without a sum over replicas left their sums over shards here.
         had = group.partial.pop(dtype, None)
         if had is not None:
             self._mine.add_(had)
@@ -251,7 +258,7 @@ class _Reduction:
 
 
 class ParamGroup:
-    """The parameters of one `fully_shard`.
+    """Manage the parameters of one `fully_shard`.
 
     Args:
         places: {parameter: [(module, name)]}.
@@ -324,6 +331,7 @@ class ParamGroup:
     def gather(self) -> list:
         """Return whole parameters, of the parts of all processes."""
         if self._again is not None:
+            # New views, because autograd would otherwise mark the stored tensors as outputs of this function.
             return [t.view_as(t) for t in self._again]
         begun, self._under_way, self._asked = self._under_way or self._messages(), None, False
         wholes: list[Any] = [None] * len(self.slots)
@@ -402,6 +410,7 @@ class ParamGroup:
         sharded = [slot.current for slot in self.slots]
         if self.arrival is None and facula.is_grad_enabled():
             self.expect_gradients()
+            # The module was called outside of the outermost one, so that no pass has recorded an Arrival for it.
             (reductions, parts), self.arrival = self.arrival, None
         else:
             reductions, parts = self.arrival or ([], [p._local_tensor for p in sharded])
@@ -413,6 +422,7 @@ class ParamGroup:
             self._again = [w.detach() for w in wholes]
         if self.reshard:
             for i, whole in enumerate(wholes):
+                # The tensor is held as well: its storage's address must not be used for another one while it is a key.
                 _gathered[whole.untyped_storage()._cdata] = (weakref.ref(self), i, whole)
 
     def write_back(self) -> None:
@@ -439,6 +449,7 @@ class ParamGroup:
     def end_forward(self) -> None:
         """Note that the module has run."""
         self.shard()
+        # During a backward pass (recomputation) the gathered parameters are needed by the nodes that follow.
         if self.reshard and _C._pass_id() == 0:
             self._again = None
 
@@ -467,6 +478,8 @@ def pack(t):
     if found is None:
         return t
     group, number, _ = found
+    # The graph then holds the place of the value in the parameter and not the gathered memory, which is freed after
+    # forward.
     return group(), number, t.shape, t.stride(), t.storage_offset(), t.is_conj()
 
 

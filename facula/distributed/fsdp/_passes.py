@@ -1,12 +1,13 @@
-"""What the groups under one outermost module have in common: the order of their messages, and those under way.
+"""Order the messages of all groups under one outermost module, and track those in progress.
 
 Policy
-  - Gathers are asked for in the order of the last pass: while a module computes, the parameters of the one that was next are
-    under way. A pass that goes another way loses time, nothing else. All processes gather in one order anyway, so their
-    guesses agree.
+  - Gathers are started in the order of the last pass: while a module computes, the parameters of the module that came next are
+    being gathered. A pass in another order loses time, nothing else. All processes gather in the same order anyway, so their
+    predictions agree.
   - Sums of gradients are waited for when the pass has nothing else to do: `Arrival`, through which gradients reach the parts,
     is recorded before everything else of a forward pass, so its backward runs last.
-  - Nothing outlives its pass: what was gathered too early is dropped at the end, for parameters may change before the next.
+  - No gathered parameter outlives its pass: what was gathered too early is dropped at the end, because parameters may change
+    before the next pass.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class _Order:
-    """What was asked for in the last pass, and in this one so far."""
+    """Record the order of gathers in the last pass and in the present one."""
 
     def __init__(self) -> None:
         self._last: list[Any] = []
@@ -41,7 +42,7 @@ class _Order:
 
 
 class Passes:
-    """The passes of an outermost module."""
+    """Manage the passes of an outermost module."""
 
     def __init__(self) -> None:
         self.groups: list[Any] = []
@@ -96,6 +97,7 @@ class Passes:
             return
         self._backward = running
         self.backward_order.begin()
+        # Only the engine knows when a pass has ended: inputs may need no gradient, so that no hook runs last.
         Variable._execution_engine.queue_callback(self.end_backward)
 
     def after_gather_in_backward(self, group) -> None:
@@ -132,12 +134,13 @@ class Passes:
 
 
 class Arrival(Function):
-    """The parts as they are; in the backward pass the place where their gradients are waited for."""
+    """Return the parts unchanged; in the backward pass, this is the place where their gradients are waited for."""
 
     @staticmethod
     def forward(ctx, reductions, *parts):
         ctx.reductions = reductions
         ctx.set_materialize_grads(False)
+        # Views, so that the results are new tensors, through which the gradients come back to this node.
         return tuple(p.view_as(p) for p in parts)
 
     @staticmethod

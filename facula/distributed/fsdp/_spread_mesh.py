@@ -1,4 +1,4 @@
-"""Which dimensions of a grid are those of data, where parameters are DTensors over all of it."""
+"""Find the dimensions of a grid that divide the data, where parameters are DTensors over all of it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def _names(given) -> tuple:
 
 @dataclass(frozen=True)
 class DataParallelMeshDims:
-    """The names of a grid's dimensions over which `fully_shard` spreads parameters. ValueError without any.
+    """Name the dimensions of a grid over which `fully_shard` shards parameters. ValueError without any.
 
     Args:
         shard: the dimension, or several, along which they are cut.
@@ -47,7 +47,7 @@ class DataParallelMeshDims:
 
 
 class Whole:
-    """A grid of which some dimensions are those of data.
+    """Represent a grid of which some dimensions divide the data.
 
     Ops on DTensors sum gradients over them as they go, so what remains to be done with a gradient is to take this process's
     part of it.

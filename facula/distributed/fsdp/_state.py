@@ -1,4 +1,4 @@
-"""Entries of state dicts, as the settings of FullyShardedDataParallel want them."""
+"""Convert the entries of state dicts to the form that the settings of FullyShardedDataParallel require."""
 
 from __future__ import annotations
 

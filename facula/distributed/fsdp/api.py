@@ -1,4 +1,4 @@
-"""Settings of FullyShardedDataParallel."""
+"""Define the settings of FullyShardedDataParallel."""
 
 from __future__ import annotations
 
@@ -27,8 +27,9 @@ __all__ = [
 
 
 class ShardingStrategy(Enum):
-    """What is spread: parameters between passes too (FULL_SHARD), gradients and optimizer state (SHARD_GRAD_OP), nothing
-    (NO_SHARD), or as the first two within a machine, with replicas on others (HYBRID_SHARD, _HYBRID_SHARD_ZERO2).
+    """Name what is sharded: parameters, gradients and optimizer state (FULL_SHARD), gradients and optimizer state
+    (SHARD_GRAD_OP), nothing (NO_SHARD), or one of the first two within a machine, with replicas on others
+    (HYBRID_SHARD, _HYBRID_SHARD_ZERO2).
 
     >>> from torch.distributed.fsdp import ShardingStrategy
     >>> ShardingStrategy.FULL_SHARD
@@ -43,7 +44,8 @@ class ShardingStrategy(Enum):
 
 
 class BackwardPrefetch(Enum):
-    """When the next parameters of a backward pass are gathered; accepted: they are gathered one module ahead.
+    """Name when the next parameters of a backward pass are gathered. It is accepted without effect: they are gathered
+    one module ahead.
 
     >>> from torch.distributed.fsdp import BackwardPrefetch
     >>> [kind.name for kind in BackwardPrefetch]
@@ -55,7 +57,8 @@ class BackwardPrefetch(Enum):
 
 
 class StateDictType(Enum):
-    """What `state_dict` of a FullyShardedDataParallel holds: whole tensors, the parts of this process, or DTensors.
+    """Name what `state_dict` of a FullyShardedDataParallel contains: whole tensors, the parts of this process, or
+    DTensors.
 
     >>> from torch.distributed.fsdp import StateDictType
     >>> [kind.name for kind in StateDictType]
@@ -69,7 +72,7 @@ class StateDictType(Enum):
 
 @dataclass
 class MixedPrecision:
-    """In which dtypes a FullyShardedDataParallel computes.
+    """Set the dtypes in which a FullyShardedDataParallel computes.
 
     Args:
         param_dtype: of gathered parameters. Default: theirs.
@@ -94,7 +97,7 @@ class MixedPrecision:
 
 @dataclass
 class CPUOffload:
-    """Whether parts are kept on the CPU; NotImplementedError for modules on GPUs.
+    """Set whether the parts are stored on the CPU; NotImplementedError for modules on GPUs.
 
     Args:
         offload_params: False at first.
@@ -109,7 +112,7 @@ class CPUOffload:
 
 @dataclass
 class StateDictConfig:
-    """What the settings of all kinds of state dicts of a model have in common.
+    """Hold the settings that all kinds of state dicts of a model have in common.
 
     Args:
         offload_to_cpu: whether values are moved to the CPU.
@@ -124,7 +127,7 @@ class StateDictConfig:
 
 @dataclass
 class FullStateDictConfig(StateDictConfig):
-    """Settings of FULL_STATE_DICT, of a model.
+    """Hold the settings of FULL_STATE_DICT, for a model.
 
     Args:
         offload_to_cpu: whether values are moved to the CPU.
@@ -140,7 +143,7 @@ class FullStateDictConfig(StateDictConfig):
 
 @dataclass
 class LocalStateDictConfig(StateDictConfig):
-    """Settings of LOCAL_STATE_DICT, of a model.
+    """Hold the settings of LOCAL_STATE_DICT, for a model.
 
     Args:
         offload_to_cpu: whether values are moved to the CPU.
@@ -153,7 +156,7 @@ class LocalStateDictConfig(StateDictConfig):
 
 @dataclass
 class ShardedStateDictConfig(StateDictConfig):
-    """Settings of SHARDED_STATE_DICT, of a model; values are always DTensors.
+    """Hold the settings of SHARDED_STATE_DICT, for a model; values are always DTensors.
 
     Args:
         offload_to_cpu: whether values are moved to the CPU.
@@ -168,7 +171,7 @@ class ShardedStateDictConfig(StateDictConfig):
 
 @dataclass
 class OptimStateDictConfig:
-    """What the settings of all kinds of state dicts of an optimizer have in common.
+    """Hold the settings that all kinds of state dicts of an optimizer have in common.
 
     Args:
         offload_to_cpu: whether values are moved to the CPU.
@@ -183,7 +186,7 @@ class OptimStateDictConfig:
 
 @dataclass
 class FullOptimStateDictConfig(OptimStateDictConfig):
-    """Settings of FULL_STATE_DICT, of an optimizer.
+    """Hold the settings of FULL_STATE_DICT, for an optimizer.
 
     Args:
         offload_to_cpu: whether values are moved to the CPU.
@@ -199,7 +202,7 @@ class FullOptimStateDictConfig(OptimStateDictConfig):
 
 @dataclass
 class LocalOptimStateDictConfig(OptimStateDictConfig):
-    """Settings of LOCAL_STATE_DICT, of an optimizer.
+    """Hold the settings of LOCAL_STATE_DICT, for an optimizer.
 
     Args:
         offload_to_cpu: whether values are moved to the CPU.
@@ -214,7 +217,7 @@ class LocalOptimStateDictConfig(OptimStateDictConfig):
 
 @dataclass
 class ShardedOptimStateDictConfig(OptimStateDictConfig):
-    """Settings of SHARDED_STATE_DICT, of an optimizer; values are always DTensors.
+    """Hold the settings of SHARDED_STATE_DICT, for an optimizer; values are always DTensors.
 
     Args:
         offload_to_cpu: whether values are moved to the CPU.
@@ -229,7 +232,7 @@ class ShardedOptimStateDictConfig(OptimStateDictConfig):
 
 @dataclass
 class StateDictSettings:
-    """What `FullyShardedDataParallel.get_state_dict_type` tells.
+    """Hold the result of `FullyShardedDataParallel.get_state_dict_type`.
 
     Args:
         state_dict_type: a StateDictType.

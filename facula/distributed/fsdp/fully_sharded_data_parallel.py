@@ -1,4 +1,4 @@
-"""FullyShardedDataParallel: the older interface of `fully_shard`, a wrapper around a module.
+"""Define FullyShardedDataParallel, the older interface of `fully_shard`: a wrapper around a module.
 
 Parameters are DTensors with the names of the module inside, as `use_orig_params=True` has them in PyTorch.
 
@@ -122,7 +122,7 @@ _CONFIGS = {
 
 
 class OptimStateKeyType(Enum):
-    """How an optimizer's state_dict names parameters: by their names in the model, or by numbers.
+    """Name how an optimizer's state_dict identifies parameters: by their names in the model, or by numbers.
 
     >>> from torch.distributed.fsdp import OptimStateKeyType
     >>> [kind.name for kind in OptimStateKeyType]
@@ -134,10 +134,10 @@ class OptimStateKeyType(Enum):
 
 
 class FullyShardedDataParallel(Module):
-    """Spreads the parameters of a module over processes; modules inside that a policy names are gathered each for itself.
+    """Shard the parameters of a module over processes. Inner modules that a policy selects are gathered separately.
 
-    Parameters are DTensors with the names of the module inside, as `use_orig_params=True` has them in PyTorch. Give
-    `parameters()` to the optimizer behind the wrapper.
+    Parameters are DTensors with the names of the inner module, as `use_orig_params=True` has them in PyTorch. Pass
+    `parameters()` of the wrapper to the optimizer.
 
     Args:
         module: the module, changed in place.
@@ -304,6 +304,8 @@ class FullyShardedDataParallel(Module):
         Args:
             max_norm: the largest norm.
             norm_type: which norm.
+
+        Returns: a 0-d tensor, the norm before.
         """
         norm = facula.nn.utils.clip_grad_norm_(self.parameters(), max_norm, norm_type)
         return norm.full_tensor() if isinstance(norm, DTensor) else norm
@@ -348,7 +350,7 @@ class FullyShardedDataParallel(Module):
     @staticmethod
     @contextlib.contextmanager
     def summon_full_params(
-        module, recurse: bool = True, writeback: bool = True, rank0_only: bool = False, offload_to_cpu: bool = False,
+        module: Module, recurse: bool = True, writeback: bool = True, rank0_only: bool = False, offload_to_cpu: bool = False,
         with_grads: bool = False,
     ):  # fmt: skip
         """Return a context in which modules have whole parameters. All processes enter it.
@@ -390,6 +392,8 @@ class FullyShardedDataParallel(Module):
             state_dict_type: a StateDictType.
             state_dict_config, optim_state_dict_config: settings of the model's and the optimizer's state dicts; RuntimeError
                 for those of another type.
+
+        Returns: the StateDictSettings from before.
         """
         kinds = _CONFIGS[state_dict_type]
         for value, kind in zip((state_dict_config, optim_state_dict_config), kinds):
@@ -414,7 +418,8 @@ class FullyShardedDataParallel(Module):
 
     @staticmethod
     @contextlib.contextmanager
-    def state_dict_type(module, state_dict_type, state_dict_config=None, optim_state_dict_config=None):
+    def state_dict_type(module: Module, state_dict_type: StateDictType, state_dict_config: Any = None,
+                        optim_state_dict_config: Any = None):  # fmt: skip
         """Return a context in which `state_dict` holds something else.
 
         Args:
@@ -497,8 +502,10 @@ class FullyShardedDataParallel(Module):
             optim_input: what the optimizer was given, parameters or groups of them; default: the model's parameters.
             optim: the optimizer, in place of `optim_input`.
 
-        Returns a new state; one that is so already keeps its keys. Errors: ValueError for parameters that the model does not
-        have and for keys of both kinds; TypeError for another type of keys.
+        Returns: a new state; one that is so already keeps its keys.
+
+        Errors: ValueError for parameters that the model does not have and for keys of both kinds; TypeError for another type of
+        keys.
         """
         if not isinstance(optim_state_key_type, OptimStateKeyType):
             raise TypeError(f"rekey_optim_state_dict: an OptimStateKeyType is needed, got {optim_state_key_type!r}")

@@ -1,4 +1,4 @@
-"""A GradScaler whose processes leave out the same steps."""
+"""Define a GradScaler whose processes skip the same steps."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ __all__ = ["ShardedGradScaler"]
 
 
 class ShardedGradScaler(GradScaler):
-    """A `GradScaler` for optimizers whose gradients are parts: one that is infinite in any process counts for all of them.
+    """Scale losses as `GradScaler` does, for optimizers whose gradients are parts: an infinite gradient in any process
+    counts for all.
 
     Args:
         device: the kind of device of the gradients.

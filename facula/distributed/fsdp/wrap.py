@@ -1,4 +1,4 @@
-"""Which modules of a model are wrapped each for itself."""
+"""Select the modules of a model that are wrapped separately."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from facula import nn
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from facula.nn.modules.module import Module
@@ -30,6 +31,8 @@ def always_wrap_policy(*args: Any, **kwargs: Any) -> bool:
     Args:
         args, kwargs: what policies are called with; not looked at.
 
+    Returns: True.
+
     >>> from torch.distributed.fsdp.wrap import always_wrap_policy
     >>> always_wrap_policy(nn.Linear(2, 2), recurse=False, nonwrapped_numel=6)
     True
@@ -46,6 +49,8 @@ def lambda_auto_wrap_policy(module: Module, recurse: bool, nonwrapped_numel: int
         recurse: whether the question is to look inside (always) or to wrap.
         nonwrapped_numel: elements of parameters that are not wrapped inside; not looked at.
         lambda_fn: `lambda_fn(module)`.
+
+    Returns: True where recurse is, else what lambda_fn returns.
 
     >>> import functools
     >>> from torch.distributed.fsdp.wrap import lambda_auto_wrap_policy
@@ -64,6 +69,8 @@ def transformer_auto_wrap_policy(module: Module, recurse: bool, nonwrapped_numel
         recurse: whether the question is to look inside (always) or to wrap.
         nonwrapped_numel: elements of parameters that are not wrapped inside; not looked at.
         transformer_layer_cls: the classes, a set.
+
+    Returns: True where recurse is, else whether the module is of one of the classes.
 
     >>> import functools
     >>> from torch.distributed.fsdp.wrap import transformer_auto_wrap_policy
@@ -97,6 +104,8 @@ def size_based_auto_wrap_policy(
         force_leaf_modules: classes whose insides are left alone. Default: MultiheadAttention.
         exclude_wrap_modules: classes that are never wrapped. Default: ModuleList and ModuleDict.
 
+    Returns: whether to look inside where recurse is True, else whether to wrap the module.
+
     >>> from torch.distributed.fsdp.wrap import size_based_auto_wrap_policy
     >>> size_based_auto_wrap_policy(nn.Linear(8, 8), recurse=False, nonwrapped_numel=72, min_num_params=50)
     True
@@ -108,7 +117,7 @@ def size_based_auto_wrap_policy(
 
 
 class ModuleWrapPolicy:
-    """Wraps modules of the given classes.
+    """Wrap modules of the given classes.
 
     Args:
         module_classes: the classes.
@@ -134,7 +143,7 @@ class ModuleWrapPolicy:
 
 
 class CustomPolicy:
-    """Wraps modules as a function says.
+    """Wrap the modules that a function selects.
 
     Args:
         lambda_fn: `lambda_fn(module)` gives False, True, or a dict of other arguments for the wrapper; ValueError, when the
@@ -196,7 +205,7 @@ _enabled: list[tuple[Any, ...]] = []
 
 
 @contextlib.contextmanager
-def enable_wrap(*, wrapper_cls, **wrapper_kwargs):
+def enable_wrap(*, wrapper_cls: Callable[..., Any], **wrapper_kwargs: Any):
     """Return a context in which `wrap` wraps.
 
     Args:

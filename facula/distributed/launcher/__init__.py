@@ -1,4 +1,4 @@
-"""Launching a job from Python."""
+"""Launch a job from Python."""
 
 from .api import LaunchConfig, elastic_launch, launch_agent
 

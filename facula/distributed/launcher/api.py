@@ -1,4 +1,4 @@
-"""Launching a job from Python: what `facula.distributed.run` does with its command line."""
+"""Launch a job from Python, as `facula.distributed.run` does from its command line."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["LaunchConfig", "elastic_launch", "launch_agent"]
 
 @dataclass
 class LaunchConfig:
-    """What to launch, and how.
+    """Describe what to launch, and how.
 
     Args:
         min_nodes, max_nodes: how many machines there may be.
@@ -86,7 +86,7 @@ class LaunchConfig:
 
 
 class elastic_launch:
-    """`elastic_launch(config, entrypoint)(*args)` runs a function or command in all processes of this machine.
+    """Run a function or command in all processes of this machine: `elastic_launch(config, entrypoint)(*args)`.
 
     Args:
         config: how.

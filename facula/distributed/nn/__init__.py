@@ -1,4 +1,4 @@
-"""Collectives with gradients, and modules on other workers."""
+"""Define collectives with gradients, and modules on other workers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Collectives with gradients: the gradient of what every process got is gathered where it came from.
+"""Define collectives with gradients: the gradients of the results of all processes are gathered where the values came
+from.
 
 The results are new tensors. All processes of the group must call both directions.
 """

@@ -1,4 +1,4 @@
-"""Optimizers for several processes."""
+"""Define optimizers for several processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Steps that are taken in backward passes, each as soon as a parameter's gradient is there."""
+"""Step parameters in backward passes, each as soon as its gradient is complete."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An optimizer of parameters of several workers."""
+"""Define an optimizer of parameters of several workers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _one_at_a_time = threading.Lock()  # several programs may step the same paramete
 
 
 class _LocalOptimizer:
-    """The optimizer of one worker's parameters."""
+    """Step the parameters of one worker."""
 
     def __init__(self, optimizer_class, rrefs, arguments, options):
         self.parameters = [rref.local_value() for rref in rrefs]
@@ -41,7 +41,7 @@ def _made(optimizer_class, rrefs, arguments, options):
 
 
 class DistributedOptimizer:
-    """Steps parameters where they are, with the gradients of a context of `distributed.autograd`.
+    """Step parameters on the workers that own them, with the gradients of a context of `distributed.autograd`.
 
     Steps of one worker's parameters come one after another; steps that several workers make are not ordered.
 

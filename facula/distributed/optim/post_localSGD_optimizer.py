@@ -1,4 +1,4 @@
-"""An optimizer whose parameters are averaged over processes in some steps."""
+"""Define an optimizer whose parameters are averaged over processes in some steps."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ __all__ = ["PostLocalSGDOptimizer"]
 
 
 class PostLocalSGDOptimizer(Optimizer):
-    """Steps as `optim` does, then lets the averager average the parameters. Its state_dict has the averager's step.
+    """Step as `optim` does, and then let the averager average the parameters. The state_dict contains the averager's
+    step.
 
     Args:
         optim: the optimizer of this process.
@@ -73,15 +74,25 @@ class PostLocalSGDOptimizer(Optimizer):
 
         Args:
             closure: what the optimizer's step takes.
+
+        Returns: what the optimizer's step returns.
         """
         result = self.optim.step(closure)
         self.averager.average_parameters(self.optim.param_groups)
         return result
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Do as the optimizer does."""
+        """Do as the optimizer does.
+
+        Args:
+            set_to_none: whether gradients become None rather than zeros.
+        """
         self.optim.zero_grad(set_to_none=set_to_none)
 
     def add_param_group(self, param_group: Any) -> None:
-        """Do as the optimizer does."""
+        """Do as the optimizer does.
+
+        Args:
+            param_group: a dict with `params` and options.
+        """
         self.optim.add_param_group(param_group)

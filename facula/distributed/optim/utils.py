@@ -1,4 +1,4 @@
-"""Optimizers that are given gradients, by the class of plain ones."""
+"""Make optimizers that receive gradients as arguments from the classes of plain ones."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["as_functional_optim", "register_functional_optim"]
 
 
 class _Functional:
-    """An optimizer whose steps are given gradients.
+    """Step parameters with gradients that are passed as arguments.
 
     Args:
         params: the parameters of `step`.

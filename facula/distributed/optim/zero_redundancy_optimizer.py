@@ -1,4 +1,4 @@
-"""ZeRO, stage 1: every process keeps the optimizer state of its share of the parameters only.
+"""Implement stage 1 of ZeRO: every process holds the optimizer state of its share of the parameters only.
 
 A step updates the share and sends it to the others. Shares are formed by size, largest parameter first, to the process
 that has least; all processes compute the same shares.
@@ -24,7 +24,8 @@ __all__ = ["ZeroRedundancyOptimizer"]
 
 
 class ZeroRedundancyOptimizer(Optimizer, Joinable):
-    """An optimizer whose state is spread over processes: each steps its share of the parameters, and sends it to the others.
+    """Shard the state of an optimizer over processes: each process steps its share of the parameters and sends it to
+    the others.
 
     Args:
         params: all parameters, the same in every process. ValueError without any.
@@ -112,7 +113,11 @@ class ZeroRedundancyOptimizer(Optimizer, Joinable):
         return [self._local_groups(rank) for rank in range(self.world_size)]
 
     def add_param_group(self, param_group: dict[Any, Any]) -> None:
-        """Add a group; shares are formed anew for it."""
+        """Add a group; shares are formed anew for it.
+
+        Args:
+            param_group: a dict with `params` and options.
+        """
         super().add_param_group(param_group)
         if not self._ready:
             return
@@ -130,7 +135,16 @@ class ZeroRedundancyOptimizer(Optimizer, Joinable):
     # ---- steps
 
     def step(self, closure: Callable[..., Any] | None = None, **kwargs: Any) -> Any:
-        """Update this process's share, then all get all shares."""
+        """Update this process's share, then all get all shares.
+
+        Args:
+            closure: computes the loss again, and returns it.
+            kwargs: further arguments of the step of the optimizer inside.
+
+        Returns: the loss of the closure, or None.
+
+        Errors: RuntimeError with overlap_with_ddp where the model has no hook of `hook_with_zero_step`.
+        """
         from facula.distributed.algorithms.join import Join
 
         if self.overlap_with_ddp and self.world_size > 1:
@@ -230,7 +244,13 @@ class ZeroRedundancyOptimizer(Optimizer, Joinable):
         return state
 
     def load_state_dict(self, state_dict: dict[Any, Any]) -> None:
-        """Load what `state_dict` gave in a job of any number of processes: each keeps its share."""
+        """Load what `state_dict` gave in a job of any number of processes: each keeps its share.
+
+        Args:
+            state_dict: the dict.
+
+        Errors: ValueError for a dict of another number of parameters.
+        """
         params = [p for group in self.param_groups for p in group["params"]]
         local = {"state": {}, "param_groups": []}
         count = 0

@@ -1,4 +1,4 @@
-"""A model's parts in several processes, one behind the other, through which small batches pass at the same time."""
+"""Split a model into parts in several processes, through which small batches pass at the same time."""
 
 from __future__ import annotations
 

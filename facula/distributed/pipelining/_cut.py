@@ -1,7 +1,8 @@
-"""Cutting a model into parts by tracing it.
+"""Cut a model into parts by tracing it.
 
-The model is traced by `facula.fx`; where it is cut is said by paths of its modules, or by `pipe_split()` in its code. A part
-takes what the one before it gives, and nothing else: what later parts need goes through those between.
+The model is traced by `facula.fx`. Paths of its modules, or calls of `pipe_split()` in its code, determine where it is
+cut. A part receives the outputs of the part before it and nothing else, so values that later parts need pass through
+those between.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ __all__ = ["Pipe", "PipeInfo", "SplitPoint", "annotate_split_spec", "build_stage
 
 
 class SplitPoint(enum.Enum):
-    """Where a model is cut: before (BEGINNING) or behind (END) a module.
+    """Name where a model is cut: before a module (BEGINNING) or after it (END).
 
     >>> from torch.distributed.pipelining import SplitPoint
     >>> [point.name for point in SplitPoint]
@@ -75,6 +76,8 @@ def annotate_split_spec(mod, spec):
     Args:
         mod: the model.
         spec: {path of a module: SplitPoint}
+
+    Errors: AttributeError for a path without a module, TypeError for what is no SplitPoint.
     """
     for path, point in spec.items():
         try:
@@ -87,7 +90,7 @@ def annotate_split_spec(mod, spec):
 
 
 class _Tracer(fx.Tracer):
-    """Cuts where it is said."""
+    """Cut the graph at the requested modules."""
 
     def __init__(self, spec):
         super().__init__()
@@ -123,6 +126,7 @@ def _trace(module, mb_args, mb_kwargs, spec):
     for node in list(graph.nodes):
         if node.op == "placeholder" and node.target not in bound.arguments:
             _erase_with_users(graph, node)  # what was fixed is not asked for
+    # The fixed arguments made the tracer flatten the inputs; without them the plain signature fits again.
     graph.set_codegen(fx.CodeGen())
     return fx.GraphModule(tracer.root, graph, type(module).__name__)
 
@@ -141,6 +145,7 @@ def _numbered(graph):
     number, found = 0, {}
     for node in list(graph.nodes):
         if node.op == "call_function" and node.target is pipe_split:
+            # A cut before the first op, or right behind another cut, would make an empty part.
             number += bool(found) and any(of == number for of in found.values())
             graph.erase_node(node)
         elif node.op not in ("placeholder", "get_attr", "output"):
@@ -186,6 +191,7 @@ def _crossing(graph, part_of, count):
             continue
         for used in node.all_input_nodes:
             if used.op != "get_attr":
+                # A value for a later part passes through all the parts between.
                 for part in range(part_of.get(used, -1) + 1, user_part + 1):
                     needed[part][used] = None
     inputs = [node for node in graph.nodes if node.op == "placeholder"]
@@ -222,7 +228,7 @@ def _parts(gm):
 
 @dataclass
 class PipeInfo:
-    """What is known of a model that was cut.
+    """Describe a model that was cut.
 
     Args:
         graph: the graph whose nodes are the parts.
@@ -236,7 +242,7 @@ class PipeInfo:
 
 
 class Pipe(facula.nn.Module):
-    """A model that was cut into parts; `pipeline` makes it. Calling it computes all parts here.
+    """Hold a model that was cut into parts; `pipeline` makes it. A call computes all parts here.
 
     Args:
         traced: the whole, as a GraphModule.
@@ -267,6 +273,7 @@ class Pipe(facula.nn.Module):
             root.add_module(f"submod_{number}", part)
             call = graph.call_module(f"submod_{number}", values)
             count = sum(node.op == "placeholder" for node in parts[number + 1].graph.nodes) if part is not parts[-1] else 0
+            # A part with one result returns the result itself, no tuple.
             values = (call,) if count < 2 else tuple(fx.Proxy(call)[at].node for at in range(count))
         graph.output(values[0])
         self.split_gm: GraphModule = fx.GraphModule(root, graph)
@@ -277,6 +284,8 @@ class Pipe(facula.nn.Module):
 
         Args:
             args, kwargs: what the model is called with.
+
+        Returns: a tensor of the shape that the model gives, or whatever else it gives.
         """
         return self.split_gm(*args, **kwargs)
 

@@ -1,9 +1,10 @@
-"""In which order processes run the pieces of a batch through their stages.
+"""Compute the order in which processes run the pieces of a batch through their stages.
 
-An order is a list of actions of each process: forward (F), backward (B), or the halves of a backward: gradients of a stage's
-inputs, which the stage before waits for (I), and those of its weights, which nobody waits for (W). Every process computes the
-orders of all, and the same ones. Zero-bubble orders come from a simulation in which every action takes one tick and a process
-that has to wait uses the time for a W (Qi, Wan, Huang, Lin, "Zero Bubble Pipeline Parallelism", 2023).
+An order is a list of actions for each process: forward (F), backward (B), or the halves of a backward: the gradients of
+a stage's inputs, which the stage before waits for (I), and those of its weights, which no stage waits for (W). Every
+process computes the orders of all processes, and all obtain the same ones. Zero-bubble orders come from a simulation in
+which every action takes one tick, and a process that would wait uses the time for a W (Qi, Wan, Huang, Lin, "Zero
+Bubble Pipeline Parallelism", 2023).
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import NamedTuple
 
 
 class Kind(str, Enum):
-    """What is done: the names that PyTorch's orders know. Facula's have the first four."""
+    """Name the kind of an action, as in PyTorch's orders. Facula's orders have the first four."""
 
     FORWARD = "F"
     FULL_BACKWARD = "B"
@@ -30,7 +31,7 @@ class Kind(str, Enum):
 
 
 class Action(NamedTuple):
-    """One piece in one stage."""
+    """Describe one action: a kind of work on one piece in one stage."""
 
     kind: str
     stage: int
@@ -88,6 +89,8 @@ def one_by_one(size: int, stages: int, pieces: int, backward: str = "B") -> list
         steps = [(part, n * row + i) for n in range(rounds) for part in range(parts) for i in range(row)]
         forwards = [Action("F", part * size + rank, i) for part, i in steps]
         backwards = [Action(backward, (parts - 1 - part) * size + rank, i) for part, i in steps]
+        # The forwards before the first backward: earlier stages wait longer for the first gradient and fill the time
+        # with pieces.
         ahead = size - 1 - rank if parts == 1 else (parts - 1) * row + 2 * (size - 1 - rank)
         ahead = min(ahead, len(forwards))
         order = forwards[:ahead]
@@ -98,7 +101,7 @@ def one_by_one(size: int, stages: int, pieces: int, backward: str = "B") -> list
 
 
 class _Simulation:
-    """Processes that run one action a tick."""
+    """Simulate processes that run one action a tick."""
 
     def __init__(self, size: int, stages: int) -> None:
         self.stages, self.done = stages, set()
@@ -143,6 +146,7 @@ def with_weights_in_gaps(base: list[list[Action]], stages: int) -> list[list[Act
 
     def choose(rank):
         weights, order = simulation.weights[rank], base[rank]
+        # Gradients of weights hold the activations of their pieces, so their number is bounded.
         if len(weights) >= stages:
             return weights[0]
         if at[rank] < len(order) and simulation.is_ready(order[at[rank]]):
@@ -170,6 +174,7 @@ def vee_without_gaps(size: int, pieces: int) -> list[list[Action]]:
     def choose(rank):
         first, second = rank, stages - 1 - rank
         room = {"F": {second: limit - kept[rank], first: limit - 1 - kept[rank]}, "I": {second: 1, first: 1}}
+        # Backwards first, and the later stage before the earlier one, because other processes wait longest for these.
         for kind, stage in (("I", second), ("I", first), ("F", second), ("F", first)):
             action = ready(kind, stage) if room[kind][stage] > 0 else None
             if action is not None:

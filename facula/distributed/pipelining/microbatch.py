@@ -1,4 +1,4 @@
-"""Batches in pieces."""
+"""Split batches into pieces, and join results."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["TensorChunkSpec", "merge_chunks", "split_args_kwargs_into_chunks", "
 
 
 class TensorChunkSpec:
-    """Along which dimension a tensor is cut.
+    """Name the dimension along which a tensor is cut.
 
     Args:
         split_dim: the dimension.
@@ -56,11 +56,11 @@ class TensorChunkSpec:
 
 
 class _Replicate:
-    """As a spec: every piece has the whole value, and of the pieces' values the first counts."""
+    """Pass the whole value to every piece; of the pieces' values, the first one is the result."""
 
 
 class _CustomReducer:
-    """As a spec of outputs: the pieces' values are joined by a function.
+    """Join the outputs of the pieces by a function.
 
     Args:
         init_value: what it begins with.
@@ -81,7 +81,7 @@ class _CustomReducer:
 
 
 class _LossReducer(_CustomReducer):
-    """Joins losses."""
+    """Join losses."""
 
 
 sum_reducer: Any = _LossReducer(0.0, operator.add)
@@ -127,6 +127,7 @@ def _cut_mask(mask, count: int) -> list:
     pieces, before = [], 0
     for blocks in zip(*parts):
 
+        # The mask counts from the beginning of the whole batch; the default argument holds the value of this round.
         def inside(b, h, q, k, before=before):
             return mask.mask_mod(b + before, h, q, k)
 

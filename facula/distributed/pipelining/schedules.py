@@ -1,4 +1,4 @@
-"""Schedules: batches cut into pieces, which stages run forwards and backwards at the same time as others."""
+"""Define schedules: batches are cut into pieces, which stages run forwards and backwards at the same time as other stages."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ SEND_F, RECV_F, SEND_B, RECV_B = _orders.Kind.SEND_F, _orders.Kind.RECV_F, _orde
 
 
 class _PipelineSchedule:
-    """What all schedules do."""
+    """Run batches by the orders that a subclass computes."""
 
     def __init__(self, stages: Any, n_microbatches: int, loss_fn: Callable[..., Any], args_spec: Any, kwargs_spec: Any,
                  merge_spec: Any, scale_grads: bool) -> None:  # fmt: skip
@@ -162,7 +162,7 @@ class _PipelineSchedule:
 
 
 class PipelineScheduleSingle(_PipelineSchedule):
-    """A schedule of one stage in each process; ScheduleGPipe and Schedule1F1B derive from it.
+    """Schedule one stage in each process; ScheduleGPipe and Schedule1F1B derive from it.
 
     Args:
         stage: the stage of this process.
@@ -185,7 +185,7 @@ class PipelineScheduleSingle(_PipelineSchedule):
 
 
 class ScheduleGPipe(PipelineScheduleSingle):
-    """All pieces forwards, then all backwards.
+    """Run all pieces forwards, then all backwards.
 
     Args:
         stage: the stage of this process.
@@ -212,8 +212,8 @@ class ScheduleGPipe(PipelineScheduleSingle):
 
 
 class Schedule1F1B(PipelineScheduleSingle):
-    """One backwards for every one forwards, as soon as the first piece has come through: no stage keeps more pieces than there
-    are stages behind it.
+    """Run one piece backwards for every one forwards, as soon as the first piece has come through. No stage holds more
+    pieces than there are stages behind it.
 
     Args:
         stage: the stage of this process.
@@ -240,7 +240,7 @@ class Schedule1F1B(PipelineScheduleSingle):
 
 
 class PipelineScheduleMulti(_PipelineSchedule):
-    """A schedule of several stages in each process; the others of this module derive from it.
+    """Schedule several stages in each process; the others of this module derive from it.
 
     Args:
         stages: the stages of this process.
@@ -273,7 +273,7 @@ class PipelineScheduleMulti(_PipelineSchedule):
 
 
 class ScheduleLoopedBFS(PipelineScheduleMulti):
-    """All pieces forwards, stage by stage, then all backwards.
+    """Run all pieces forwards, stage by stage, then all backwards.
 
     Args:
         stages: the stages of this process.
@@ -306,7 +306,7 @@ class ScheduleLoopedBFS(PipelineScheduleMulti):
 
 
 class _Several(PipelineScheduleMulti):
-    """What schedules of several stages take.
+    """Take the arguments of schedules of several stages.
 
     Args:
         stages, n_microbatches, loss_fn, args_chunk_spec, kwargs_chunk_spec, output_merge_spec, scale_grads,
@@ -324,8 +324,8 @@ class _Several(PipelineScheduleMulti):
 
 
 class ScheduleInterleaved1F1B(_Several):
-    """One backwards for every one forwards; stages go around the processes, so that less time passes before the first piece
-    is through.
+    """Run one piece backwards for every one forwards. Stages go around the processes, so that less time passes before
+    the first piece is through.
 
     Args:
         stages: the stages of this process.
@@ -362,7 +362,7 @@ class ScheduleInterleaved1F1B(_Several):
 
 
 class ScheduleInterleavedZeroBubble(ScheduleInterleaved1F1B):
-    """The order of `ScheduleInterleaved1F1B`, with gradients of weights where a process would wait.
+    """Run the order of `ScheduleInterleaved1F1B`, and compute gradients of weights where a process would wait.
 
     Args:
         stages: the stages of this process.
@@ -390,7 +390,7 @@ class ScheduleInterleavedZeroBubble(ScheduleInterleaved1F1B):
 
 
 class _Vee(_Several):
-    """Two stages in each process, the first and the last in the same one."""
+    """Place two stages in each process, the first and the last stage in the same one."""
 
     @staticmethod
     def _place(stage: int, size: int) -> int:
@@ -404,7 +404,8 @@ class _Vee(_Several):
 
 
 class ScheduleZBVZeroBubble(_Vee):
-    """Two stages in each process, the first and the last in the same one; gradients of weights where a process would wait.
+    """Run two stages in each process, with the first and the last in the same one, and compute gradients of weights
+    where a process would wait.
 
     Args:
         stages: the stages of this process.
@@ -433,7 +434,8 @@ class ScheduleZBVZeroBubble(_Vee):
 
 
 class ScheduleDualPipeV(_Vee):
-    """Two stages in each process, the first and the last in the same one; a forward of one beside a backward of the other.
+    """Run two stages in each process, with the first and the last in the same one, and a forward of one beside a
+    backward of the other.
 
     Args:
         stages: the stages of this process.

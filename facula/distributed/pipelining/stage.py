@@ -1,6 +1,7 @@
-"""One part of a model, in one process, and what it sends to its neighbors.
+"""Run one part of a model in one process, and exchange tensors with its neighbors.
 
-In front of tensors goes a message with their number, dtypes and shapes, so that nothing must be told about them.
+A message with the number, dtypes and shapes of the tensors precedes them, so that the receiver need not know these in
+advance.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ def _leaves(branches) -> list:
 
 
 class _WeightGradients:
-    """The second half of a backward pass.
+    """Compute the second half of a backward pass.
 
     Args:
         outputs, grads: the roots, and their gradients.
@@ -133,7 +134,7 @@ _NOTHING = -1
 
 
 class PipelineStage:
-    """A part of a model. A schedule calls its methods.
+    """Hold a part of a model. A schedule calls its methods.
 
     Args:
         submodule: the part.
@@ -201,6 +202,8 @@ class PipelineStage:
     def _send(self, tensors, step: int) -> None:
         target = self.stage_index + step
         if target in self._near:
+            # A stage of this process gets tensors that are cut off the graph, too: each stage runs its own backward
+            # pass.
             told = [None if t is None else t.detach().requires_grad_(t.requires_grad) for t in tensors]
             self._near[target]._mail.setdefault(step, []).append(told)
             return
@@ -214,6 +217,7 @@ class PipelineStage:
         for t in (message, *tensors):
             if t is not None:
                 part = t.detach().contiguous()
+                # The tensor is held until it is sent, because MPI reads its memory meanwhile.
                 self._sent.append((dist.isend(part, peer, group=self.group, tag=tag), part))
 
     def _receive(self, step: int) -> list:
@@ -252,6 +256,7 @@ class PipelineStage:
         modules = list(self.submod.modules()) if isinstance(self.submod, facula.nn.Module) else []
         self._reducers = [m.reducer for m in modules if isinstance(m, DistributedDataParallel) and m.reducer is not None]
         groups = [m._fsdp_group for m in modules if isinstance(m, FSDPModule) and m._fsdp_group is not None]
+        # A program may have switched off the sums of some modules; those stay off.
         self._groups = [g for g in groups if g.sync]
 
     @property
@@ -323,6 +328,8 @@ class PipelineStage:
         Args:
             inputs, output: what `forward` gave.
             loss: the loss, in the last stage; else it is not looked at.
+
+        Returns: a function without arguments, which computes the gradients of the weights.
         """
         if self.dw_builder is not None:
             self._whole_pass(inputs, output, loss)

@@ -1,4 +1,4 @@
-"""Predicts steps of a model on a cluster, from a step here.
+"""Predict steps of a model on a cluster, from a step on this machine.
 
     python -m facula.distributed.plan model.py --ranks 8,64,1024 --strategy ddp,fsdp --bandwidth 25GB
     python -m facula.distributed.plan --measure cluster.json --local-ranks 2,4

@@ -1,4 +1,4 @@
-"""A cluster as the model sees it."""
+"""Describe a cluster for the model of costs."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def quantity(text: str) -> float:
 
 @dataclass(frozen=True)
 class Link:
-    """What joins two ranks.
+    """Describe the connection of two ranks.
 
     Attributes:
         latency: seconds that a message takes whatever its size.
@@ -70,7 +70,7 @@ class Link:
 
 @dataclass(frozen=True)
 class Cluster:
-    """Nodes of equally many ranks.
+    """Describe a cluster whose nodes have equally many ranks.
 
     Attributes:
         ranks_per_node: how many ranks share a node.
@@ -138,6 +138,8 @@ class Cluster:
 
         Args:
             path: the file. ValueError where it holds anything else.
+
+        Returns: the Cluster.
         """
         try:
             fields = json.loads(Path(path).read_text())

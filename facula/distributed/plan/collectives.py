@@ -1,4 +1,4 @@
-"""How long collectives take: their algorithms as rounds of messages, and what rounds cost on a cluster.
+"""Compute how long collectives take: their algorithms as rounds of messages, and the cost of rounds on a cluster.
 
 An algorithm is a list of rounds. In a round every rank sends one message and receives one, and adds up what it received; the
 round lasts as long as its slowest message. `nbytes` is always the size of the whole: of the tensor that is reduced or
@@ -25,7 +25,8 @@ from .cluster import Cluster
 
 
 class Round(NamedTuple):
-    """`times` messages one after another, of `bytes` each, of which `reduced` are added to what a rank has.
+    """Describe `times` messages one after another, of `bytes` each, of which `reduced` bytes are added to what a rank
+    has.
 
     `inside` and `between` say how many ranks of a node send at once in a node and out of it; 0 when none does.
 
@@ -42,8 +43,8 @@ class Round(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Where ranks are: `per_node` of them on each node, and for each of the `ranks` `sharers` that do the same at the same
-    time.
+    """Describe where ranks are: `per_node` of them on each node. For each of the `ranks`, `sharers` ranks do the same
+    at the same time.
 
     >>> from torch.distributed.plan.collectives import Place
     >>> Place(ranks=8, per_node=4)

@@ -1,4 +1,4 @@
-"""How a cluster is fitted to measured collectives."""
+"""Fit a cluster to measured collectives."""
 
 from __future__ import annotations
 
@@ -64,6 +64,8 @@ def fit(measured: Sequence[Sequence[Any]], processors: float | None, overlap: fl
     )
     seconds = np.array([entry[3] for entry in measured])
     told = seconds
+    # The algorithm that a collective takes depends on the cluster, so that rows and cluster are computed alternately.
+    # Iteratively reweighted least squares makes errors relative.
     for _ in range(20):
         rows = np.array([
             _shares(cluster, ranks, agreement(cluster, ranks) + best(cluster, kind, ranks, nbytes)[2])

@@ -1,4 +1,4 @@
-"""Ranks on this machine: how long their collectives take, and steps of a model, to see how wrong a prediction is."""
+"""Run ranks on this machine and measure their collectives and steps of a model, to find the error of a prediction."""
 
 from __future__ import annotations
 

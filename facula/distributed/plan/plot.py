@@ -1,4 +1,4 @@
-"""Draws predictions over the number of ranks."""
+"""Draw predictions over the number of ranks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .step import Prediction
 if TYPE_CHECKING:
     from os import PathLike
 
-_INK, _MUTED, _COLOURS = "#22313f", "#8395a7", ("#2e86c1", "#c0392b", "#27ae60")
+_INK, _MUTED, _COLORS = "#22313f", "#8395a7", ("#2e86c1", "#c0392b", "#27ae60")
 
 
 def draw(predictions: Sequence[Prediction], path: str | PathLike[str]) -> None:
@@ -38,7 +38,7 @@ def draw(predictions: Sequence[Prediction], path: str | PathLike[str]) -> None:
     inked = dict.fromkeys(("text.color", "axes.labelcolor", "xtick.color", "ytick.color"), _INK)
     with plt.rc_context({**style, **inked}):
         figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.2), layout="constrained")
-        for strategy, color in zip(dict.fromkeys(p.strategy for p in predictions), _COLOURS):
+        for strategy, color in zip(dict.fromkeys(p.strategy for p in predictions), _COLORS):
             line = sorted((p for p in predictions if p.strategy == strategy), key=lambda p: p.ranks)
             ranks = [p.ranks for p in line]
             left.plot(ranks, [100 * p.efficiency for p in line], color=color, label=strategy, marker="o", markersize=3)

@@ -1,4 +1,6 @@
-"""A step of many processes: computation and collectives on two streams, each in its order, waiting for each other."""
+"""Simulate a step of many processes: computation and collectives run on two streams, each in its order, and wait for
+each other.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +19,8 @@ COPIES_OF_GATHERED, COPIES_OF_SCATTERED = 1, 3  # how often fully_shard copies a
 
 @dataclass(eq=False)
 class Task:
-    """Something that takes `seconds` of a stream, once what it is `after` is done. `end` is when it is, once the timeline has
-    run.
+    """Describe a piece of work that takes `seconds` of a stream once the tasks `after` are complete. `end` is the time
+    when it is complete, after the timeline has run.
 
     Args:
         stream: a name.
@@ -38,7 +40,7 @@ class Task:
 
 
 class Timeline:
-    """Runs tasks: each stream does its own one after another, in the order in which they were added.
+    """Run tasks: each stream runs its own one after another, in the order in which they were added.
 
     >>> from torch.distributed.plan.step import Timeline
     >>> line = Timeline()
@@ -59,6 +61,8 @@ class Timeline:
             stream: the name of the stream.
             seconds: how long it takes.
             after: tasks that must be done before.
+
+        Returns: the Task.
         """
         self.tasks.append(Task(stream, seconds, after))
         return self.tasks[-1]
@@ -82,7 +86,7 @@ class Timeline:
 
 @dataclass(frozen=True)
 class Prediction:
-    """What a step takes; `predict` makes it.
+    """Describe the time and memory of a step; `predict` makes it.
 
     Attributes:
         strategy, ranks: of what.
@@ -120,7 +124,7 @@ class Prediction:
 
 
 class _Step:
-    """Adds collectives to a timeline, with what they take from the computation beside them."""
+    """Add collectives to a timeline, with the time that they take from the computation beside them."""
 
     def __init__(self, cluster: Cluster, ranks: int, crowd: float) -> None:
         self.cluster, self.ranks, self.crowd, self.line = cluster, ranks, crowd, Timeline()
@@ -334,6 +338,7 @@ def slowest(ranks: int, jitter: float) -> float:
     """
     if ranks == 1 or jitter == 0:
         return 1.0
+    # Blom's approximation of the expected maximum of normal values.
     return 1 + jitter * statistics.NormalDist().inv_cdf((ranks - 0.375) / (ranks + 0.25))
 
 

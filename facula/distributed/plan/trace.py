@@ -1,4 +1,4 @@
-"""A training step of one process, looked at: when gradients come, what modules take, what autograd keeps."""
+"""Measure a training step of one process: when gradients come, how long modules take, and what autograd saves."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Parameter:
-    """A parameter that is trained.
+    """Describe a parameter that is trained.
 
     Attributes:
         name: its name in the model.
@@ -43,7 +43,7 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Trace:
-    """One step of one process: medians, in seconds and bytes. `trace_step` makes it.
+    """Hold the measurements of one step of one process: medians, in seconds and bytes. `trace_step` makes it.
 
     Attributes:
         parameters: in the order of registration.
@@ -97,7 +97,7 @@ class Trace:
 
 @dataclass(frozen=True)
 class Program:
-    """What a file says about its training.
+    """Hold what a file defines about its training.
 
     Attributes:
         model: makes the module.
@@ -198,7 +198,7 @@ def units_of(model: Module, classes: Sequence[str] | tuple[Any, ...] = ()) -> di
 
 
 class _Watch:
-    """Hooks that note when forward enters units and when gradients come."""
+    """Record by hooks when forward enters units and when gradients come."""
 
     def __init__(self, model, units) -> None:
         self.entered: dict[str, float] = {}
@@ -233,6 +233,7 @@ def _saved_bytes(model, inputs, loss) -> int:
     def pack(t):
         storage = t.untyped_storage()
         if storage._cdata not in known:
+            # The storage is referenced too, since the address of a freed one may be given to the next.
             kept[storage._cdata] = storage
         return t
 
@@ -279,6 +280,10 @@ def trace_step(program: Program, batch: int, steps: int = 7, unit_classes: tuple
         batch: how many samples.
         steps: how many steps; medians of them count. ValueError for less than one, or a model without anything to train.
         unit_classes: names of classes of modules that get a `fully_shard` of their own.
+
+    Returns: a Trace; seconds are medians of the steps, and sizes are bytes.
+
+    Errors: ValueError for less than one sample or step, and for a model without anything to train.
 
     >>> from torch.distributed.plan import trace_step
     >>> from torch.distributed.plan.trace import Program

@@ -1,5 +1,6 @@
-"""Remote calls: workers, which are processes that meet by `init_rpc`, call functions in each other and refer to each other's
-values. `_agent.py` opens with how."""
+"""Call functions in other processes: workers, which are connected by `init_rpc`, call functions of each other and refer
+to each other's values. `_agent.py` opens with the protocol.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The worker that this process is: its connections, the calls that it makes, and the calls that it answers.
+"""Implement the worker that this process is: its connections, the calls that it makes, and the calls that it answers.
 
 Policy
   - Every two workers have one connection, opened when all meet: who dies is known to all at once, by the end of it.
@@ -52,7 +52,7 @@ from ._workers import FOR_EVER, Peer, Pending, RpcFuture, Threads, WorkerInfo, r
 
 
 class Agent(Answers, Gatherings):
-    """One worker. `meet` brings them together."""
+    """Make and answer the calls of one worker. `meet` connects the workers."""
 
     def __init__(self, name, rank, size, options, autograd):
         self.info, self.size, self.options = WorkerInfo(name, rank), size, options
@@ -63,6 +63,8 @@ class Agent(Answers, Gatherings):
         self._numbers = itertools.count(1)
         self._pending: dict[int, Pending] = {}
         self._lock = threading.Lock()
+        # It shares the lock with the counters that it is about, so that a change and its notification cannot be
+        # separated.
         self._calm = threading.Condition(self._lock)
         self._sent = self._received = self._active = 0  # calls
         self._next_deadline = FOR_EVER
@@ -71,6 +73,8 @@ class Agent(Answers, Gatherings):
         self._waiting = collections.deque()
         self._gathers: dict[tuple, dict] = {}
         self._gathered = collections.Counter()
+        # One thread for each worker sends messages without an answer. SimpleQueue.put may be called from a destructor,
+        # which must not block on a connection.
         self._keepers: dict[int, queue.SimpleQueue] = {}
         self._clock = queue.SimpleQueue()
         self._closed = False
@@ -100,6 +104,8 @@ class Agent(Answers, Gatherings):
 
         def arrived(rank, connection):
             with came:
+                # Lower ranks are connected to from here, and higher ones connect, so that every pair has exactly one
+                # connection.
                 if rank in arrivals or not self.rank < rank < self.size:
                     connection.close()
                     return
@@ -109,6 +115,7 @@ class Agent(Answers, Gatherings):
         self._listener = _connection.Listener(_connection.address_towards(host), key, self.rank, arrived)
         place = f"{self.info.name}\n{name}\n{os.getpid()}\n{self._listener.address}\n{self._listener.port}"
         store.set(f"worker{self.rank}", place)
+        # All names are known before the first connection, because a peer may call as soon as it is connected.
         self._learn_names(places := [p.decode().split("\n") for p in self._of_all(store, "worker")])
         for rank in range(self.rank):
             _, _, _, address, port = places[rank]
@@ -184,16 +191,19 @@ class Agent(Answers, Gatherings):
             raise RuntimeError(f"{what}: the workers have been shut down, call init_rpc again")
         future = RpcFuture()
         seconds = self.timeout if timeout is None or timeout < 0 else timeout
+        # next() of an itertools.count is atomic, so that no lock is needed here.
         number = next(self._numbers)
         frame = _wire.encode(kind, number, about or {}, value, to, self, to == self.rank)
         pending = Pending(future, to, what, seconds, value)
         with self._lock:
+            # The call is registered before it is sent: its answer may come before send() returns.
             self._pending[number] = pending
             self._sent += kind in COUNTED
             sooner = pending.deadline < self._next_deadline
             if sooner:
                 self._next_deadline = pending.deadline
         if sooner:
+            # Wake the clock only for an earlier deadline; it computes the next one itself.
             self._clock.put(None)
         self._send(to, frame, future.done)
         return future
@@ -209,6 +219,8 @@ class Agent(Answers, Gatherings):
             try:
                 if not peer.connection.send(frame, abandoned) and frame.kind in COUNTED:
                     with self._lock:
+                        # The frame was never sent, and finish_together() compares the numbers of sent and received
+                        # calls.
                         self._sent -= 1
                 return
             except OSError as error:
@@ -243,6 +255,7 @@ class Agent(Answers, Gatherings):
         now = time.monotonic()
         with self._lock:
             late = [n for n, p in self._pending.items() if p.deadline <= now]
+            # Whoever removes a call from the table finishes it, so that an answer and a timeout cannot both do it.
             late = [self._pending.pop(n) for n in late]
             self._next_deadline = min((p.deadline for p in self._pending.values()), default=FOR_EVER)
         for pending in late:
@@ -290,6 +303,8 @@ class Agent(Answers, Gatherings):
             if work is None:
                 continue
             limited, call = work
+            # Another thread goes on reading while this one runs the call, so that answers are read even if all calls
+            # block.
             if limited and not self._take_slot(call):
                 continue
             self._threads.start(self._serve, peer)
@@ -330,6 +345,7 @@ class Agent(Answers, Gatherings):
     def _on_result(self, source, frame):
         with self._lock:
             pending = self._pending.pop(frame.call, None)
+        # The call has timed out or was abandoned.
         if pending is None:  # it came too late
             return None
         value = error = None
@@ -406,6 +422,7 @@ class Agent(Answers, Gatherings):
             mine = self.wait_until_calm(deadline)
             counts = self.gather("shutdown", mine, timeout).values()
             total = tuple(map(sum, zip(*counts)))
+            # Equal sums in one round are not enough: a call may start another one after its worker was counted.
             if total[0] == total[1] and total == before:
                 return
             before = total
@@ -419,6 +436,7 @@ class Agent(Answers, Gatherings):
         for rank in connected:
             self.tell(rank, BYE, None)
             self._keepers[rank].put(said[rank].set)
+        # A peer that hangs must not keep this worker from closing.
         until = time.monotonic() + 5
         for rank, peer in connected.items():
             said[rank].wait(max(0, until - time.monotonic()))

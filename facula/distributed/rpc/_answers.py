@@ -1,4 +1,4 @@
-"""Calls of other workers: how each kind is done, and how it is answered. `_agent.py` has the rest of the worker."""
+"""Answer the calls of other workers: run each kind of call and send its result. `_agent.py` has the rest of the worker."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ._workers import failure_text
 
 
 class Answers:
-    """What an Agent does with calls of others."""
+    """Answer calls of other workers; Agent derives from it."""
 
     def answer(self, source, call, value, about=None):
         """Send the answer to a call; an error when it cannot be pickled."""
@@ -32,6 +32,7 @@ class Answers:
         self._answered()
         self._send(source, frame)
 
+    # This runs before the answer is sent: otherwise the caller could shut down while this call still counts as active.
     def _answered(self):
         with self._calm:
             self._active -= 1
@@ -82,6 +83,7 @@ class Answers:
 
     def _on_remote(self, source, frame):
         owned = self.references.own(frame.about["rref"], frame.about["fork"], source)
+        # The caller learns at once that its fork is known; the value comes later, by a fetch.
         self._keepers[source].put(_wire.encode(RESULT, frame.call, {}, None, source, self, source == self.rank))
 
         def work():
@@ -133,6 +135,7 @@ class Answers:
         """Work that needs the value of an RRef, which may not be there yet."""
         if owned.future.done():
             return limited, work
+        # In a thread of its own: the callback runs in the thread that sets the value, which must not wait for a slot.
         owned.future.add_done_callback(lambda _: self._threads.start(self._start, limited, work))
         return None
 

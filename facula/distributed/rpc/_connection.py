@@ -1,4 +1,4 @@
-"""Connections between workers: who may open one, and frames over it.
+"""Connect workers: decide who may open a connection, and send frames over it.
 
 Both sides show that they have the key of the job, by the hash of what the other has just made up, before anything else is
 read. The key is in the store by which workers meet, which FACULA_STORE_TOKEN protects, and that token is part of it.
@@ -29,6 +29,7 @@ def key_of(store, rank):
     if rank == 0:
         store.set("key", secrets.token_hex(32))
     token = os.environ.get("FACULA_STORE_TOKEN", "")
+    # The token of the environment is mixed in, so that reading the store is not enough where a token is set.
     return hashlib.sha256(store.get("key") + b"/" + token.encode()).digest()
 
 
@@ -62,6 +63,7 @@ def _prepared(connection):
         for name, value in (("TCP_KEEPIDLE", 10), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3)):
             if hasattr(socket, name):
                 connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+    # A blocking send returns after this time, so that the sender can check whether its call was abandoned.
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", 0, _LOOK_UP * 1000))
     return connection
 
@@ -74,6 +76,8 @@ def open_to(host, port, key, rank, to, timeout):
         connection.sendall(hello)
         challenge = _exactly(connection, 32)
         theirs = _exactly(connection, 32)
+        # Each side proves that it has the key with the other's random bytes. The words "listens" and "opens" make the
+        # two proofs differ, so that neither can be sent back as the other.
         if not hmac.compare_digest(theirs, _proof(key, b"listens", hello, challenge)):
             raise ConnectionError("it does not have the key of this job")
         connection.sendall(_proof(key, b"opens", hello, challenge))
@@ -100,7 +104,7 @@ def _greeted(connection, key, rank, timeout):
 
 
 class Listener:
-    """Where other workers connect; strangers are sent away without a word, and keep nobody waiting."""
+    """Accept connections of other workers. Strangers are disconnected without an answer, and cannot make others wait."""
 
     def __init__(self, address, key, rank, arrived):
         kind = socket.AF_INET6 if ":" in address else socket.AF_INET
@@ -115,6 +119,7 @@ class Listener:
                 connection, _ = self.socket.accept()
             except OSError:
                 return
+            # Each greeting has its own thread, because a stranger may connect and send nothing.
             threading.Thread(target=self._greet, args=(connection,), name="rpc greets", daemon=True).start()
 
     def _greet(self, connection):
@@ -132,7 +137,7 @@ class Listener:
 
 
 class Connection:
-    """Frames to and from one worker. One thread reads at a time, several may send."""
+    """Send frames to one worker and receive its frames. One thread reads at a time; several may send."""
 
     def __init__(self, connected, peer):
         self.socket, self.peer = connected, peer
@@ -151,6 +156,7 @@ class Connection:
         try:
             rest = self._send_pieces(pieces, abandoned)
         finally:
+            # With a rest, the lock passes to the thread that sends it: a frame must not be interrupted by another.
             if not rest:
                 self._lock.release()
         if rest:

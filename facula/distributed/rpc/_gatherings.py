@@ -1,4 +1,4 @@
-"""Gatherings of workers: values of all of them, by the first one. `_agent.py` has the rest of the worker."""
+"""Gather values of all workers in the first one. `_agent.py` has the rest of the worker."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from ._kinds import ERROR, GATHER, RESULT
 
 
 class Gatherings:
-    """What an Agent does to bring values of all workers together."""
+    """Gather values of all workers; Agent derives from it."""
 
     def gather(self, what, value, timeout=0, names=None):
         """Return the values of all workers (or those named), by name."""
         names = sorted(names or self.by_name)
         leader = self.by_name[names[0]].id
+        # All workers count alike, so that the n-th gathering of one worker meets the n-th of the others.
         times = self._gathered[(what, *names)] = self._gathered[(what, *names)] + 1
         key = (what, times, *names)
         return self.call(leader, GATHER, value, f"{what} of workers", timeout, {"key": key}).wait()
@@ -57,6 +58,8 @@ class Gatherings:
         def sent(to):
             with self._lock:
                 unsent.discard(to)
+                # The leader answers itself last: it may shut down as soon as it has its result, and the others must
+                # have theirs by then.
                 is_last = not unsent
             if is_last and own is not None:
                 answer(self.rank, own)

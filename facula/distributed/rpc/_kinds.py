@@ -1,4 +1,4 @@
-"""What messages are. Each of the first six is answered by RESULT or ERROR; the rest have no answer."""
+"""Number the kinds of messages. Each of the first six is answered by RESULT or ERROR; the others have no answer."""
 
 CALL, REMOTE, INVOKE, FETCH, GRADIENTS, GATHER, RESULT, ERROR, FORK, FORKED, ACCEPT, DELETE, RELEASE, BYE = range(14)
 

@@ -1,4 +1,4 @@
-"""Calls as ranges of profiles."""
+"""Show calls as ranges of profiles."""
 
 import contextlib
 

@@ -1,4 +1,4 @@
-"""References to values of other workers, and who holds them.
+"""Implement references to values of other workers, and track who holds them.
 
 The owner of a value keeps it as long as a fork is known: every RRef of another worker is one, with a number of its own.
 A worker that sends on an RRef keeps its own until the receiver's fork is known to the owner (ACCEPT), so that the owner
@@ -42,7 +42,7 @@ def agent_for(what):
 
 
 class Owned:
-    """A value that this worker owns, or will, when the call that makes it has ended."""
+    """Hold a value that this worker owns, or will own when the call that makes it has ended."""
 
     def __init__(self, number):
         self.number = number
@@ -51,7 +51,7 @@ class Owned:
 
 
 class References:
-    """The RRefs that an agent owns, uses and has on the way."""
+    """Track the RRefs that an agent owns, uses and is sending."""
 
     def __init__(self, agent):
         self.agent = agent
@@ -77,6 +77,7 @@ class References:
         with self._lock:
             owned = self.weakly.get(number)
             if owned is None:
+                # A fetch may overtake the call that makes the value, if they come over different connections.
                 owned = self.weakly[number] = self.owned[number] = Owned(number)
             return owned
 
@@ -107,9 +108,12 @@ class References:
         fork, number, me = self.new_number(), rref._number, self.agent.rank
         if rref._owner == me:
             self.own(number, fork, sending.to)
+            # This is undone if pickling fails later, as no worker would ever release the fork.
             sending.forks.append(lambda: self.drop(number, fork))
         else:
             with self._lock:
+                # The RRef stays alive here until the owner knows of the fork: otherwise its deletion could arrive first
+                # and free the value.
                 self.children[fork] = (sending.to, rref)
             sending.forks.append(lambda: self.children.pop(fork, None))
         return _received, (rref._owner, number, fork, me)
@@ -128,6 +132,7 @@ class References:
             rref._created.set_result(None)
         else:
             with self._lock:
+                # Weakly: this table must not keep an RRef alive that the program has dropped.
                 self.forking[fork] = (parent, weakref.ref(rref))
             agent.tell(owner, kinds.FORK, {"rref": number, "fork": fork})
         return rref
@@ -190,7 +195,7 @@ def _received(owner, number, fork, parent):
 
 
 class RRef(Generic[T]):
-    """A reference to a value that one worker, its owner, holds. PyRRef is another name of it.
+    """Refer to a value that one worker, its owner, holds. PyRRef is another name of it.
 
     It can be sent to other workers, in calls; the owner keeps the value until the last RRef of it is gone.
 
@@ -360,7 +365,7 @@ class RRef(Generic[T]):
 
 
 class _Methods:
-    """The methods of what an RRef refers to."""
+    """Call the methods of the object that an RRef refers to."""
 
     def __init__(self, rref, call):
         self._rref, self._call = rref, call

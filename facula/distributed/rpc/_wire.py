@@ -1,4 +1,4 @@
-"""Messages as bytes: what a call holds is pickled, and the bytes of its tensors and arrays travel behind, uncopied.
+"""Encode messages as bytes: values are pickled, and the bytes of their tensors and arrays follow without being copied.
 
 A frame is a header, the lengths of its buffers, a little pickle for the transport (`about`), a big one for the program
 (`body`), and the buffers. Tensors are numbers in the big pickle: `Tensors` of the frame say what they are.
@@ -22,7 +22,7 @@ _thread = threading.local()
 
 
 class Frame:
-    """One message."""
+    """Hold one message."""
 
     __slots__ = ("about", "body", "buffers", "call", "kind", "tensors")
 
@@ -58,6 +58,7 @@ def _bytes_of(tensor, device_of):
     if not data.is_cpu:
         device = device_of(data.device)
         data = data.cpu()
+    # These are flags of the view; the bytes in memory lack the operation.
     if data.is_conj() or data.is_neg():
         data = data.resolve_conj().resolve_neg()
     order = None
@@ -94,6 +95,7 @@ class _Pickler(pickle.Pickler):
     def reducer_override(self, value):
         if type(value) is not _C.Tensor:
             return NotImplemented
+        # A tensor that occurs twice is sent once, and both places refer to the same tensor afterwards.
         place = self.places.setdefault(id(value), len(self.tensors))
         if place == len(self.tensors):
             self.tensors.append(value)
@@ -111,6 +113,7 @@ def encode(kind, call, about, value, to, agent, here=False):
         pickler.dump(value)
         tensors = agent.record_sent(pickler.tensors, to, about)
     if here:
+        # The tensors share memory with the sender's, but not the graph, as if they had been sent.
         same = [t.detach().requires_grad_(t.requires_grad) for t in tensors]
         return Frame(kind, call, about, file.getvalue(), [a.raw() for a in arrays], same)
     parts = [_bytes_of(t, lambda device: agent.device_there(to, device)) for t in tensors]
@@ -119,7 +122,7 @@ def encode(kind, call, about, value, to, agent, here=False):
 
 
 class _Sending:
-    """While a value is pickled for a worker: RRefs in it may be, and become forks of that worker."""
+    """Allow RRefs in a value that is pickled for a worker, and make them forks of that worker."""
 
     def __init__(self, to, agent):
         self.to, self.agent, self.forks = to, agent, []
@@ -149,6 +152,7 @@ def decode(frame, source, agent):
         tensors = [_finished(a, made) for a, made in zip(descriptions, frame.buffers)]
         arrays = [memoryview(data.numpy()) for data in frame.buffers[len(descriptions) :]]
     tensors = agent.record_received(tensors, source, frame.about)
+    # Unpickling may run code that decodes another message on this thread.
     before = getattr(_thread, "tensors", None)
     _thread.tensors = tensors
     try:
@@ -158,7 +162,7 @@ def decode(frame, source, agent):
 
 
 class Reader:
-    """Frames from a connected socket; small ones with one system call."""
+    """Read frames from a connected socket; a small frame takes one system call."""
 
     def __init__(self, connection):
         self.connection = connection
@@ -175,6 +179,7 @@ class Reader:
     def _take(self, count):
         """Return `count` bytes, valid until the next call."""
         if count > len(self.buffer):
+            # What does not fit into the buffer is read into memory of its own, without a copy.
             large = bytearray(count)
             self._fill(memoryview(large))
             return large
@@ -202,6 +207,7 @@ class Reader:
 
     def _tensor(self, about, size):
         """Return a tensor that nothing else shares the memory of."""
+        # The bytes are received into the tensor's own memory.
         made = facula.empty(about[1], dtype=getattr(facula, about[0]))
         if made.numel() * made.itemsize != size:
             raise OSError(f"rpc: the bytes of a tensor of {about[0]}{list(about[1])} are expected, got {size} bytes")

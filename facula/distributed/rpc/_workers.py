@@ -1,4 +1,4 @@
-"""What a worker knows of others, of the calls that it has made, and of the threads that work."""
+"""Hold what a worker knows about the others and about the calls that it has made, and the threads that run calls."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FOR_EVER = float("inf")
 
 
 class WorkerInfo:
-    """A worker: its name and its rank, which is called id. Two that are equal are one worker.
+    """Identify a worker by its name and its rank, which is called id. Equal objects are the same worker.
 
     Args:
         name: its name.
@@ -48,17 +48,18 @@ class WorkerInfo:
 
 
 class RpcFuture(Future):
-    """What a call will give."""
+    """Hold the result of a call once it has come."""
 
 
 class Threads:
-    """Threads that wait for something to do; as many as are needed at a time."""
+    """Run work in threads, of which there are as many as are needed at a time."""
 
     def __init__(self):
         self._lock, self._queue, self._idle, self._ended = threading.Lock(), queue.SimpleQueue(), 0, False
 
     def start(self, call, *arguments):
         with self._lock:
+            # A thread is reserved under the lock, so that two calls never count on the same idle one.
             waits = self._idle > 0
             self._idle -= waits
         if waits:
@@ -72,6 +73,7 @@ class Threads:
                 call(*arguments)
             except Exception:  # a callback of the program
                 threading.excepthook(threading.ExceptHookArgs((*sys.exc_info(), threading.current_thread())))
+            # Do not keep the arguments alive while the thread waits for work.
             call = arguments = None
             with self._lock:
                 if self._ended:
@@ -87,7 +89,7 @@ class Threads:
 
 
 class Pending:
-    """A call that has no answer yet."""
+    """Represent a call that has no answer yet."""
 
     __slots__ = ("deadline", "future", "held", "seconds", "to", "what")
 
@@ -97,7 +99,7 @@ class Pending:
 
 
 class Peer:
-    """What is known of another worker."""
+    """Hold what is known about another worker."""
 
     def __init__(self, info, host, pid):
         self.info, self.host, self.pid = info, host, pid

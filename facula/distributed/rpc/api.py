@@ -1,4 +1,4 @@
-"""Calls of functions in other processes, which have met by `init_rpc`."""
+"""Call functions in other processes, which are connected by `init_rpc`."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _meetings = 0
 
 
 class BackendType(enum.Enum):
-    """What moves the calls: sockets, under the name of PyTorch's backend.
+    """Name the transport of calls: sockets, under the name of PyTorch's backend.
 
     >>> torch.distributed.rpc.BackendType["TENSORPIPE"]
     <BackendType.TENSORPIPE: 'TENSORPIPE'>
@@ -45,8 +45,8 @@ class BackendType(enum.Enum):
 
 
 class AllGatherStates:
-    """What the leader of a gathering of objects has: the objects so far (`gathered_objects`), and whether they are all
-    (`proceed_signal`). A name of PyTorch's helper; gathering here is done by the agent.
+    """Hold the state of a gathering in its leader: the objects so far (`gathered_objects`), and whether all have come
+    (`proceed_signal`). It is a name of PyTorch's helper; the agent gathers in another way.
 
     >>> torch.distributed.rpc.AllGatherStates().gathered_objects
     {}

@@ -1,4 +1,4 @@
-"""By what remote calls go: there is one way."""
+"""List the transports of remote calls, of which there is one."""
 
 from __future__ import annotations
 
@@ -38,6 +38,8 @@ def construct_rpc_backend_options(backend: BackendType, rpc_timeout: float = con
         rpc_timeout: seconds that a call may take.
         init_method: how workers find each other.
         kwargs: further options.
+
+    Errors: TypeError for another backend.
 
     >>> from torch.distributed import rpc
     >>> rpc.construct_rpc_backend_options(rpc.BackendType.TENSORPIPE, rpc_timeout=5.0).rpc_timeout

@@ -1,4 +1,4 @@
-"""Values that are used where a program gives none."""
+"""Define defaults for values that a program does not set."""
 
 from datetime import timedelta
 

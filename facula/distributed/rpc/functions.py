@@ -1,4 +1,4 @@
-"""Marks of functions that others call."""
+"""Mark functions that other workers call."""
 
 from __future__ import annotations
 

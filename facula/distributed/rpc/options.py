@@ -1,4 +1,4 @@
-"""What init_rpc can be told."""
+"""Define the options of init_rpc."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _device(value):
 
 
 class TensorPipeRpcBackendOptions:
-    """How calls between workers are made; what `init_rpc` takes.
+    """Hold the options of calls between workers; pass it to `init_rpc`.
 
     Args:
         num_worker_threads: how many calls of others run at the same time.

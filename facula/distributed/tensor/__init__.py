@@ -1,4 +1,4 @@
-"""Tensors whose parts are in several processes."""
+"""Define tensors whose parts are in several processes."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""DTensor: a tensor whose parts are in several processes.
+"""Define DTensor, a tensor whose parts are in several processes.
 
-It is the part of this process, a Tensor like any other, that knows the whole: its shape is that of the whole, and ops
-follow the rules of `_rules`. What touches memory only (optimizers, hooks, autograd) sees the part.
+The object is the part of this process, a Tensor like any other, and also describes the whole: its shape is that of the
+whole, and ops follow the rules of `_rules`. Code that works on memory only (optimizers, hooks, autograd) uses the part.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _base_grad = next(base.__dict__["grad"] for base in facula.Tensor.__mro__ if "gr
 
 
 class _Regrade(facula.autograd.Function):
-    """The same values; the gradient comes in another layout than the tensor's."""
+    """Return the same values; the gradient arrives in another layout than that of the tensor."""
 
     @staticmethod
     def forward(ctx, local, spec, grad_placements):
@@ -44,7 +44,7 @@ class _Regrade(facula.autograd.Function):
 
 
 class DTensor(facula.Tensor):
-    """A tensor over a mesh of processes. `distribute_tensor` and `DTensor.from_local` make them.
+    """Represent a tensor over a mesh of processes. `distribute_tensor` and `DTensor.from_local` make one.
 
     It is the part of this process, a Tensor like any other, whose `shape`, `size`, `stride` and `numel` are those of the whole.
     Ops take DTensors of one mesh, move what they must, and give DTensors; those without a rule get the whole of every tensor.
@@ -98,7 +98,11 @@ class DTensor(facula.Tensor):
         return self._spec.shape
 
     def size(self, dim: int | None = None) -> Size | int:
-        """Return the shape of the whole, or its length along `dim`."""
+        """Return the shape of the whole, or its length along `dim`.
+
+        Args:
+            dim: a dimension; None for all of them.
+        """
         return self._spec.shape if dim is None else self._spec.shape[dim]
 
     def numel(self) -> int:
@@ -108,7 +112,11 @@ class DTensor(facula.Tensor):
     nelement = numel
 
     def stride(self, dim: int | None = None) -> tuple[Any, ...]:
-        """Return the strides of the whole, if it were contiguous."""
+        """Return the strides of the whole, if it were contiguous.
+
+        Args:
+            dim: a dimension; None for all of them.
+        """
         strides, step = [], 1
         for length in reversed(self._spec.shape):
             strides.insert(0, step)
@@ -223,6 +231,8 @@ class DTensor(facula.Tensor):
             placements: a placement for each dimension of the mesh. RuntimeError for None.
             async_op: accepted: it waits.
             forward_dtype, backward_dtype: None; NotImplementedError for anything else.
+
+        Returns: a DTensor of the shape of this one.
         """
         if forward_dtype is not None or backward_dtype is not None:
             raise NotImplementedError("DTensor.redistribute: forward_dtype and backward_dtype are not supported, got one")
@@ -245,7 +255,7 @@ class DTensor(facula.Tensor):
 
 
 class _Regraded(_Regrade):
-    """The same values; the gradient leaves in another layout than the tensor's."""
+    """Return the same values; the gradient leaves in another layout than that of the tensor."""
 
     @staticmethod
     def backward(ctx, grad):
@@ -275,7 +285,10 @@ def distribute_tensor(tensor: Tensor, device_mesh: DeviceMesh | None = None, pla
         placements: how it is to lie. Default: whole in every process.
         src_data_rank: the place in each dimension of the mesh whose values hold; None: every process takes its own.
 
-    Errors: RuntimeError for `Partial`, ValueError for a DTensor that lies otherwise, or for a dimension that is not there.
+    Returns: a DTensor of the shape of tensor.
+
+    Errors: RuntimeError for `Partial`, ValueError for a DTensor that lies otherwise, or for a dimension that is not there;
+    TypeError for what is no tensor.
 
     The group of the example is rank 0 of two that send nothing.
 
@@ -317,6 +330,8 @@ def distribute_module(module: Module, device_mesh: DeviceMesh | None = None, par
         device_mesh: the processes. Default: those of the innermost `with mesh`.
         partition_fn: `partition_fn(name, submodule, mesh)` distributes what it wants to cut; all else becomes whole.
         input_fn, output_fn: `input_fn(module, inputs, mesh)` and `output_fn(module, outputs, mesh)`, called around forward.
+
+    Returns: the module.
 
     >>> import torch.distributed as dist
     >>> from torch.distributed.tensor import Shard, distribute_module, distribute_tensor, init_device_mesh

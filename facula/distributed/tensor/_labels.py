@@ -1,4 +1,4 @@
-"""Labels of dimensions, and how an op that is stated by them runs on parts. `_rules.py` opens with what labels are."""
+"""Label dimensions, and run an op that is described by labels on parts. `_rules.py` opens with what labels are."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .placement_types import Partial, Replicate
 
 
 class _Input:
-    """A DTensor, the label of each of its dimensions, and whether it may not be moved."""
+    """Hold a DTensor, the label of each of its dimensions, and whether it may not be redistributed."""
 
     def __init__(self, value, labels, stays: bool = False) -> None:
         self.value, self.labels, self.stays = value, labels, stays
@@ -32,6 +32,7 @@ def _prepared(x, targets, varies):
     mesh = x.value.device_mesh
     local = redistribute(x.value._local_tensor, x.value._spec, targets)
     for number, target in enumerate(targets):
+        # Every process computes a part of the gradient of such an input; the gradient is the sum of these parts.
         if varies[number] and isinstance(target, Replicate) and facula.is_grad_enabled() and local.requires_grad:
             local = summed_gradient(local, mesh.get_group(number))
     return local

@@ -1,4 +1,4 @@
-"""The norm of many DTensors together, without gathering any of them."""
+"""Compute the norm of many DTensors together, without gathering any of them."""
 
 from __future__ import annotations
 
@@ -28,6 +28,8 @@ def total_norm(tensors, p: float):
                 t = t.redistribute(placements=[Replicate() if isinstance(q, Partial) else q for q in t.placements])
             groups = tuple(t.device_mesh.get_group(i) for i, q in enumerate(t.placements) if isinstance(q, Shard))
             local = t._local_tensor
+        # Tensors with the same groups are summed before the message, so that there is one for each layout and not for
+        # each tensor.
         totals.setdefault(groups, []).append(_powers(local.detach(), p))
     sums = []
     for groups, values in totals.items():

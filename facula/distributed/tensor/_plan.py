@@ -1,8 +1,8 @@
-"""How an op is cut on a dimension of the mesh: along one of its labels, not at all, or as one of several values to be summed.
+"""Choose how an op is sharded on a dimension of the mesh: along one of its labels, not at all, or as terms of a sum.
 
-Of all ways that are right the one is taken that moves the least, as messages of a few microseconds and some bytes; the first
-of equal ones. A value that is still to be summed goes through ops that allow it (`moved`, `linear`, ...), and is summed later,
-perhaps together with others.
+Of all correct choices, the one is taken that moves the least data, where a message costs a few microseconds and a time
+for its bytes; of equal choices, the first. A value that is still to be summed passes through ops that allow it
+(`moved`, `linear`, ...), and is summed later, perhaps together with others.
 """
 
 from __future__ import annotations
@@ -98,6 +98,7 @@ def _ways(inputs, now, out_labels, reduce, passes):
     yield [_WHOLE] * len(inputs), _WHOLE, None
     known = dict.fromkeys([*out_labels, *(label for x in inputs for label in x.labels)])
     cut = {x.labels[p.dim] for x, p in zip(inputs, now) if isinstance(p, Shard)}
+    # Labels in a fixed order: all processes must find the same first one of equal choices.
     for label in known:
         if label is not None and label in cut and (reduce is not None or label in out_labels):
             yield *_along(inputs, label, out_labels, reduce), label
@@ -120,6 +121,7 @@ def choose(inputs, number: int, out_labels, reduce: Partial | None, passes):
             continue
         if cost < least:
             best, least = way, cost
+        # No other choice can be cheaper.
         if cost == 0.0:
             break
     return best

@@ -1,7 +1,8 @@
-"""From one layout to another, with gradients.
+"""Convert one layout to another, with gradients.
 
-The gradient of a part has the layout of the part: whole where the tensor is whole in every process, a part where it is a
-part, and whole where the value is still to be summed. So the way back from every step is another step.
+The gradient of a tensor has the layout of the tensor: it is whole where the tensor is whole in every process, it is
+sharded where the tensor is sharded, and it is whole where the value is still to be summed. The backward of every step
+is therefore a step, too.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ def _gather(local, dim: int, whole: int, group):
         moved = facula.cat([moved, moved.new_zeros((chunk - moved.shape[0], *moved.shape[1:]))])
     parts = moved.new_empty((size * chunk, *moved.shape[1:]))
     dist.all_gather_into_tensor(parts, moved, group=group)
+    # Only the last parts are padded, so that the padding is at the end.
     return parts[:whole].movedim(0, dim).contiguous()
 
 
@@ -35,6 +37,7 @@ def _part(t, dim: int, group):
 
 def _reduce_part(t, dim: int, op, group):
     size = dist.get_world_size(group)
+    # reduce_scatter needs parts of equal size.
     if t.shape[dim] % size:
         whole = t.clone()
         dist.all_reduce(whole, op, group=group)
@@ -85,6 +88,7 @@ class _PartialToReplicate(Function):
             return grad, None, None
         if ctx.op in ("MAX", "MIN"):
             local, result = ctx.saved_tensors
+            # Every process that holds the extreme gets the whole gradient.
             return grad * (local == result), None, None
         raise NotImplementedError(f"DTensor.redistribute: Partial has no gradient for this reduction, got {ctx.op}")
 
@@ -124,6 +128,7 @@ class _ReplicateToPartial(Function):
     def forward(ctx, local, op, group):
         ctx.factor = dist.get_world_size(group) if op == "AVG" else 1
         if op == "SUM":
+            # The parts of a sum: the first process has all of it.
             return local.clone() if dist.get_rank(group) == 0 else facula.zeros_like(local)
         return local.clone()
 
@@ -133,7 +138,7 @@ class _ReplicateToPartial(Function):
 
 
 class _SumGradient(Function):
-    """The whole, about to be used by every process with another part: its gradient is the sum of theirs."""
+    """Return the whole value, which every process is about to use with another part; its gradient is the sum of theirs."""
 
     @staticmethod
     def forward(ctx, local, group):

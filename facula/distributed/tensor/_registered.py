@@ -1,4 +1,4 @@
-"""Rules of a program's own: which layouts of its inputs an op takes, and how its results then lie."""
+"""Register a program's own rules: which layouts of its inputs an op accepts, and the layouts of its results."""
 
 from __future__ import annotations
 

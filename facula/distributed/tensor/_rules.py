@@ -1,9 +1,10 @@
-"""What ops do with DTensors.
+"""Define what ops do with DTensors.
 
-A rule gives every dimension of an op's inputs and of its result a label: dimensions with one label are cut alike. An input
-that lacks the label along which a dimension of the mesh cuts is whole in every process, and its gradient is summed; a result
-that lacks it is the sum (or what the op reduces by) of the processes' results. A dimension without a label is never cut.
-Ops without a rule get the whole of every tensor, in every process: right, and as slow as it sounds.
+A rule gives every dimension of an op's inputs and of its result a label; dimensions with the same label are sharded
+alike. An input that lacks the label along which a dimension of the mesh shards is whole in every process, and its
+gradient is summed. A result that lacks it is the sum (or another reduction) of the processes' results. A dimension
+without a label is never sharded. Ops without a rule get the whole of every tensor in every process, which is correct
+and slow.
 
 Long because it is one table, rule by rule.
 """
@@ -63,6 +64,7 @@ def _view(func, args, kwargs):
         return NotImplemented
     shape = args[1] if len(args) == 2 and not isinstance(args[1], int) else args[1:]
     wanted = tuple(shape or kwargs.get("shape", kwargs.get("size")))
+    # A meta tensor checks the sizes and finds the one for -1 without any memory.
     shape = list(facula.empty(tuple(x.shape), device="meta").reshape(wanted).shape)
     labels, out = _joined(list(x.shape), shape, x)
     cut = dict(enumerate(shape))
@@ -457,7 +459,10 @@ def _embedding(func, args, kwargs):
         own = found - first
         here = (own >= 0) & (own < rows.shape[0])
         if rows.shape[0] == 0:
+            # The sum of no rows is zero; it connects the result with the weight, so that this process takes part in
+            # backward.
             return rows.new_zeros((*found.shape, rows.shape[1])) + rows.sum()
+        # Rows of other processes are looked up as row 0, and the product below makes zeros of them.
         found = func(rows, own * here, padding - first if 0 <= padding - first < rows.shape[0] else -1)
         return found * here.unsqueeze(-1).to(found.dtype)
 
@@ -544,6 +549,7 @@ def _whole(func, args, kwargs, inplace):
     with _C.DisableTorchFunctionSubclass():
         if changed is not None:
             with facula.no_grad():
+                # The op writes into this tensor, which is the argument's own memory where that was whole already.
                 gathered[id(changed)] = gather(changed).clone()
         result = func(*_map(args, gather), **_map(kwargs, gather))
         if changed is None:

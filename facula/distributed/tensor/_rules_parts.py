@@ -1,4 +1,4 @@
-"""Rules of ops that take tensors apart and put them together, and of attention over heads."""
+"""Define rules of ops that split and join tensors, and of attention over heads."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _NONE, _MEAN, _SUM = range(3)
 
 
 class _RowLosses(Function):
-    """-log softmax at the targets, of parts of classes that begin at `first`.
+    """Compute -log softmax at the targets from parts of the classes that begin at `first`.
 
     log(sum exp x) - x[target], where the largest x, the sum and x[target] come from all parts; the gradient is softmax, less
     1 at the target, in every part for itself.
@@ -39,12 +39,14 @@ class _RowLosses(Function):
     def forward(ctx, x, target, first, groups, smoothing, classes):
         top = x.amax(1, keepdim=True) if x.shape[1] else x.new_full((x.shape[0], 1), float("-inf"))
         for group in groups:
+            # All processes have to subtract the same maximum.
             dist.all_reduce(top, dist.ReduceOp.MAX, group=group)
         shifted = (x - top).to(facula.promote_types(x.dtype, facula.float32))
         here = (target >= first) & (target < first + x.shape[1])
         own = (target - first).clamp(0, max(x.shape[1] - 1, 0)).unsqueeze(1)
         at_target = shifted.gather(1, own).squeeze(1) * here if x.shape[1] else shifted.new_zeros(x.shape[0])
         exponentials = shifted.exp()
+        # One collective for all three sums.
         sums = facula.stack([exponentials.sum(1), at_target, shifted.sum(1)])
         for group in groups:
             dist.all_reduce(sums, group=group)
@@ -83,6 +85,7 @@ def _cross_entropy(func, args, kwargs):
     first = x._spec.local_shape_and_offset()[1][1]
     over_classes = [mesh.get_group(i) for i, p in enumerate(x.placements) if p == Shard(1)]
     counted = wanted != ignored
+    # Ignored targets may be any number, such as -100; class 0 stands in, and their losses are multiplied by zero.
     inside = wanted * counted
     losses = _RowLosses.apply(x._local_tensor, inside, first, over_classes, float(smoothing), x.shape[1]) * counted
     if reduction == _NONE:
@@ -410,6 +413,7 @@ def _norm(func, args, kwargs):
     def compute(parts):
         part = parts[0] if dtype is None else parts[0].to(dtype)
         along = sorted(chosen) if x.dim() else None
+        # An empty part adds nothing to a sum of powers; a maximum of no elements would be an error.
         if part.numel() == 0:
             return part.sum(along, keepdim)
         return facula.linalg.vector_norm(part, order, along, keepdim)

@@ -1,4 +1,4 @@
-"""Where the parts of a tensor are: a mesh, a placement for each of its dimensions, and the shape of the whole."""
+"""Describe where the parts of a tensor are: a mesh, a placement for each of its dimensions, and the shape of the whole."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def cut_order(placements) -> list[int]:
 
 @dataclass(frozen=True)
 class Spec:
-    """The layout of a DTensor."""
+    """Describe the layout of a DTensor."""
 
     mesh: DeviceMesh
     placements: tuple[Placement, ...]

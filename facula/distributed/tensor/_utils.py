@@ -1,4 +1,4 @@
-"""Where parts lie."""
+"""Compute where parts lie in the whole."""
 
 from __future__ import annotations
 

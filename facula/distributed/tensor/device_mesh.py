@@ -1,4 +1,4 @@
-"""Grids of processes, under the name that tensors over processes had for them."""
+"""Provide grids of processes under the name that `distributed.tensor` had for them."""
 
 from ..device_mesh import DeviceMesh, init_device_mesh
 

@@ -1,4 +1,4 @@
-"""How a tensor lies on a dimension of a mesh of processes."""
+"""Describe how a tensor lies on a dimension of a mesh of processes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 
 class Placement:
-    """How a tensor lies on a dimension of a mesh: what Shard, Replicate and Partial have in common.
+    """Describe how a tensor lies on a dimension of a mesh; Shard, Replicate and Partial derive from it.
 
     >>> from torch.distributed.tensor import Partial, Replicate, Shard
     >>> Shard(1).is_shard(), Shard(1).is_shard(dim=0), Replicate().is_replicate(), Partial("sum").is_partial("avg")
@@ -37,7 +37,8 @@ class Placement:
 
 @dataclass(frozen=True)
 class Shard(Placement):
-    """Each process holds a part along dimension `dim`, as `torch.chunk` cuts them: the last ones may be shorter, or empty.
+    """Give each process a part along dimension `dim`, as `torch.chunk` cuts them: the last parts may be shorter, or
+    empty.
 
     Args:
         dim: the dimension; negative ones count from the end.
@@ -73,7 +74,7 @@ class Shard(Placement):
 
 @dataclass(frozen=True)
 class _StridedShard(Shard):
-    """As Shard, but cut after all dimensions of the mesh that have a plain Shard: a process's part of a part.
+    """Shard after all dimensions of the mesh that have a plain Shard, so that a process has a part of a part.
 
     Args:
         dim: the dimension that is cut.
@@ -88,7 +89,7 @@ class _StridedShard(Shard):
 
 @dataclass(frozen=True)
 class Replicate(Placement):
-    """Each process holds the whole.
+    """Give each process the whole tensor.
 
     >>> from torch.distributed.tensor import Replicate
     >>> Replicate() == Replicate()
@@ -101,7 +102,8 @@ class Replicate(Placement):
 
 @dataclass(frozen=True, repr=False)
 class Partial(Placement):
-    """The value is the reduction of what the processes hold: what a product gives whose inner dimension is cut.
+    """Define the value as the reduction of the values that the processes hold, such as a product whose inner dimension
+    is sharded.
 
     Args:
         reduce_op: "sum", "avg", "min", "max" or "product".
@@ -129,7 +131,7 @@ class Partial(Placement):
 
 @dataclass(frozen=True, repr=False)
 class _NormPartial(Partial):
-    """The value is the norm of the norms that the processes hold.
+    """Define the value as the norm of the norms that the processes hold.
 
     Args:
         norm_type: which norm.

@@ -1,1 +1,1 @@
-"""Passes in use, and `make_fx`."""
+"""Provide passes in use, and `make_fx`."""

@@ -1,4 +1,4 @@
-"""Computing once what does not depend on inputs."""
+"""Compute parts of a graph that do not depend on inputs once."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["FoldedGraphModule", "get_unique_attr_name_in_module", "split_const_s
 
 
 class FoldedGraphModule(GraphModule):
-    """A GraphModule with a part that is computed once, when it first runs or at `run_folding`.
+    """Run a graph a part of which is computed once: at the first call, or by `run_folding`.
 
     Args:
         root, graph: as of GraphModule.

@@ -1,4 +1,4 @@
-"""Products of several matrices with one, as one product."""
+"""Merge products of several matrices with the same matrix into one product."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls in one form: arguments by name, functions as operators."""
+"""Convert calls to one form: arguments by name, functions as operators."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["NormalizeArgs", "NormalizeOperators", "AnnotateTypesWithSchema"]
 
 
 class NormalizeArgs(Transformer):
-    """A module whose calls give all arguments, by name.
+    """Rewrite a module so that its calls pass all arguments by name.
 
     Args:
         module: the GraphModule.
@@ -69,7 +69,7 @@ _SAME = {
 
 
 class AnnotateTypesWithSchema(Transformer):
-    """A module whose nodes have types where the calls are known to give tensors.
+    """Rewrite a module so that its nodes have types where the calls are known to return tensors.
 
     Args:
         module: the GraphModule.
@@ -129,7 +129,7 @@ class AnnotateTypesWithSchema(Transformer):
 
 
 class NormalizeOperators(AnnotateTypesWithSchema):
-    """A module in which `torch.add(x, y)` is `x + y`, and the like.
+    """Rewrite a module so that `torch.add(x, y)` becomes `x + y`, and so on.
 
     Args:
         module, annotate_functionals, annotate_modules, annotate_get_attrs: as of AnnotateTypesWithSchema.

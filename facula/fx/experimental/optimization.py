@@ -1,4 +1,4 @@
-"""Making models faster to run: batch normalization folded into what is before it, dropout left out."""
+"""Make models run faster: fold batch normalization into the layer before it, and leave dropout out."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ def optimize_for_inference(model: Module, pass_config: Any = None, tracer: type 
 
 
 class UnionFind:
-    """Disjoint sets of numbers.
+    """Hold disjoint sets of numbers.
 
     Args:
         n: how many numbers.

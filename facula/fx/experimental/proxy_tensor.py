@@ -1,8 +1,8 @@
-"""`make_fx`: a graph of the ops that a function runs, below autograd and what ops are made of.
+"""Trace the ops that a function runs into a graph (`make_fx`), below autograd and below composites.
 
-The function runs on tensors; a mode sees every op where its kernel would run, and adds a node with `torch.ops.aten` as the
-target. So backward passes are in the graph too. Ops are those of Facula's kernels, which are not PyTorch's in every place
-(`linear` is one op, not a transposition and a product).
+The function runs on tensors. A mode receives every op where its kernel would run, and adds a node with `torch.ops.aten`
+as the target, so backward passes are in the graph, too. The ops are those for which Facula has kernels, which are not
+always PyTorch's (`linear` is one op, not a transposition and a product).
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _active = _Active()
 
 
 class PythonKeyTracer(Tracer):
-    """The tracer of `make_fx`: tensors that are no inputs become attributes.
+    """Trace for `make_fx`: tensors that are not inputs become attributes.
 
     >>> from facula.fx.experimental import proxy_tensor
     >>> tracer = proxy_tensor.PythonKeyTracer()
@@ -146,7 +146,7 @@ def _place(tensor):
 
 
 class ProxyTorchDispatchMode(TorchDispatchMode):
-    """Adds a node for every op within it.
+    """Add a node for every op in a block.
 
     Args:
         tracer: a PythonKeyTracer.
@@ -272,7 +272,7 @@ maybe_disable_fake_tensor_mode = _disable_current_modes
 
 
 @contextlib.contextmanager
-def decompose(decomposition_table):
+def decompose(decomposition_table: Any):
     """Replace, within it, recorded ops that the table has by what its functions run.
 
     Args:
@@ -320,6 +320,7 @@ def _with_names(function, count):
     if code is not None and not code.co_flags & inspect.CO_VARARGS and not inspect.ismethod(target):
         return function
     names = ", ".join(f"arg{at}" for at in range(count))
+    # Only names that were made here are evaluated; `fx` reads the parameters from the code.
     return eval(f"lambda {names}: function({names})", {"function": function})
 
 

@@ -1,4 +1,4 @@
-"""Questions about sizes that may be symbols. Sizes are numbers here, so that every question has its answer at once."""
+"""Answer questions about sizes that may be symbols. Sizes are numbers here, so every question has its answer at once."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = [
 
 
 class GuardOnDataDependentSymNode(RuntimeError):
-    """A program decides by a size that is not known before it runs.
+    """Report a program that decides by a size that is not known before it runs.
 
     Args:
         cond: what it decides by.

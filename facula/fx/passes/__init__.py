@@ -1,1 +1,1 @@
-"""Tools that look at graphs as a whole: shapes, partitions, drawings."""
+"""Define tools that process whole graphs: shapes, partitions, drawings."""

@@ -1,4 +1,4 @@
-"""Fake tensors of nodes, by running the graph on them: nothing is computed."""
+"""Find fake tensors for nodes by running the graph on them, so that nothing is computed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["FakeTensorProp"]
 
 @compatibility(is_backward_compatible=False)
 class FakeTensorProp(Interpreter):
-    """Runs a graph on fake tensors and notes in each node's `meta` its "val".
+    """Run a graph on fake tensors, and store each node's result in its `meta` under "val".
 
     Args:
         module: the GraphModule.

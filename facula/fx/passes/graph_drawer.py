@@ -1,4 +1,4 @@
-"""Drawings of graphs, as text in the DOT language."""
+"""Draw graphs as text in the DOT language."""
 
 from __future__ import annotations
 
@@ -25,11 +25,12 @@ _COLORS = {
 
 
 def _quoted(text):
+    # In DOT `\l` ends a line that is aligned left, so its backslash stays single.
     return '"' + str(text).replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\\\\l", "\\l") + '"'
 
 
 class _Dot:
-    """A graph in DOT."""
+    """Represent a graph in DOT."""
 
     def __init__(self, name, rankdir):
         self.name, self.rankdir, self.lines = name, rankdir, []
@@ -67,7 +68,7 @@ class _Dot:
 
 @compatibility(is_backward_compatible=False)
 class FxGraphDrawer:
-    """Draws a graph: needs nothing, and gives the text from which Graphviz makes a picture.
+    """Draw a graph: produce the text from which Graphviz makes a picture, without any dependency.
 
     Args:
         graph_module: the GraphModule.

@@ -1,4 +1,4 @@
-"""Sizes of nodes, and replacing targets."""
+"""Compute the sizes of nodes, and replace their targets."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def replace_target_nodes_with(fx_module: Module, old_op: str, old_target: Any, n
 
 @compatibility(is_backward_compatible=False)
 class size_bytes(NamedTuple):  # noqa: N801
-    """Bytes of a node: what `get_size_of_node` gives.
+    """Hold the bytes of a node; `get_size_of_node` returns it.
 
     Args:
         output_size: those of its result.

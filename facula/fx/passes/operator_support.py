@@ -1,4 +1,4 @@
-"""Which nodes somebody can run: questions of partitioners."""
+"""Decide which nodes a backend supports; partitioners call these classes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SupportDict = dict
 
 @compatibility(is_backward_compatible=False)
 class OperatorSupportBase(abc.ABC):
-    """Says of a node whether it is supported.
+    """Decide whether a node is supported.
 
     >>> from facula.fx.passes.operator_support import OperatorSupportBase
     >>> class Elementwise(OperatorSupportBase):
@@ -48,7 +48,8 @@ class OperatorSupportBase(abc.ABC):
 
 @compatibility(is_backward_compatible=False)
 class OperatorSupport(OperatorSupportBase):
-    """Says so by a dict: name of the target -> dtypes of arguments, or None for all.
+    """Decide by a dict whether a node is supported: the dict maps the name of a target to dtypes of arguments, or to
+    None for all.
 
     Args:
         support_dict: {name: ([dtypes of each positional argument], {name of argument: [dtypes]}) or None}
@@ -149,7 +150,7 @@ def any_chain(*op_support: Any) -> Any:
 
 @compatibility(is_backward_compatible=False)
 class OpSupports:
-    """Some OperatorSupportBases.
+    """Make some OperatorSupportBases.
 
     >>> from facula.fx.passes.operator_support import OpSupports
     >>> support = OpSupports.decline_if_node_in_names({"add"})

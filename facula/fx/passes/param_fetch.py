@@ -1,4 +1,4 @@
-"""What modules tell of themselves to those who lower them."""
+"""Read the attributes of modules that backends need to lower them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several passes, run one after the other: the older PassManager."""
+"""Run several passes one after the other: the older PassManager."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def these_before_those_pass_constraint(these: Any, those: Any) -> Any:
 
 
 class _Ordered:
-    """Passes in an order that constraints restrict: what both classes named PassManager share."""
+    """Order passes by constraints; both classes named PassManager derive from it."""
 
     def __init__(self, passes: Sequence[Callable[..., Any]] | None = None,
                  constraints: Sequence[Callable[..., Any]] | None = None) -> None:  # fmt: skip
@@ -176,7 +176,7 @@ class _Ordered:
 
 @compatibility(is_backward_compatible=False)
 class PassManager(_Ordered):
-    """Runs passes on a module.
+    """Run passes on a module.
 
     Args:
         passes: functions from a module to a module.

@@ -1,4 +1,4 @@
-"""Shapes and dtypes of nodes, by running the graph."""
+"""Find shapes and dtypes of nodes by running the graph."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["TensorMetadata", "ShapeProp"]
 
 @compatibility(is_backward_compatible=True)
 class TensorMetadata(NamedTuple):
-    """What is known of a tensor without its values: what ShapeProp puts in `meta["tensor_meta"]`.
+    """Describe a tensor without its values; ShapeProp stores it in `meta["tensor_meta"]`.
 
     Args:
         shape, dtype, requires_grad: the tensor's.
@@ -72,7 +72,7 @@ def fake_copy(module: Module, mode: str) -> Module:
 
 @compatibility(is_backward_compatible=True)
 class ShapeProp(Interpreter):
-    """Runs a graph and notes in each node's `meta` its "tensor_meta" and "type".
+    """Run a graph, and store "tensor_meta" and "type" of each node's result in its `meta`.
 
     Args:
         gm: the GraphModule.

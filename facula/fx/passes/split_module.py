@@ -1,4 +1,4 @@
-"""Cutting a graph into modules that are called one after the other."""
+"""Split a graph into modules that are called one after the other."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["Partition", "split_module"]
 
 @compatibility(is_backward_compatible=True)
 class Partition:
-    """A part of a graph: its nodes, what it takes from others and what others take from it.
+    """Hold a part of a graph: its nodes, the values that it uses from others, and those of its values that others use.
 
     Args:
         name: its name.
@@ -55,7 +55,7 @@ class Partition:
 
 
 class _Splitter:
-    """The work of one split."""
+    """Run one split."""
 
     def __init__(self, m, callback, affix, tuples):
         self.m, self.callback, self.affix, self.tuples = m, callback, affix, tuples

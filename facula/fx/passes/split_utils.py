@@ -1,4 +1,4 @@
-"""Cutting a graph by tags on its nodes."""
+"""Split a graph by tags on its nodes."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def setattr_recursive(obj: Any, attr: str, value: Any) -> None:
 
 @dataclass
 class Component:
-    """A part of a split: what `split_by_tags` makes for a tag.
+    """Hold a part of a split; `split_by_tags` makes one for each tag.
 
     Args:
         graph: its graph.

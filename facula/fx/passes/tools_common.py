@@ -1,4 +1,4 @@
-"""Helpers of passes: names of targets, order of nodes."""
+"""Define helpers of passes: names of targets, order of nodes."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def is_node_output_tensor(node: Node) -> bool:
 
 @compatibility(is_backward_compatible=False)
 class FxNetAccFusionsFinder:
-    """Groups of nodes with values that are no tensors between them, which must stay together.
+    """Find groups of nodes that must stay together because the values between them are not tensors.
 
     Args:
         module: the GraphModule.

@@ -1,4 +1,4 @@
-"""A TorchScript archive: classes and functions of `code/`, constants, and the objects of `data.pkl`.
+"""Read a TorchScript archive: classes and functions of `code/`, constants, and the objects of `data.pkl`.
 
 The pickles are read by the reader of checkpoints, with a scope that knows the archive's own classes and nothing more.
 """
@@ -24,7 +24,7 @@ _DEEPEST = 100  # of syntax trees, brackets within one another
 
 
 class ScriptClass:
-    """A class of the archive: its constants, attributes and methods."""
+    """Describe a class of the archive: its constants, attributes and methods."""
 
     name: str
     library: Any
@@ -127,11 +127,11 @@ builtins.CALLABLE.append(ScriptClass)
 
 
 class ScriptEnum(ScriptClass):
-    """An enum of the archive."""
+    """Describe an enum of the archive."""
 
 
 class Library:
-    """Functions and classes of an archive, parsed when first named."""
+    """Find functions and classes of an archive, which are parsed when they are first named."""
 
     constants: tuple[Any, ...]
     depth: int
@@ -139,6 +139,7 @@ class Library:
     def __init__(self, records: Any, module_class: Any) -> None:
         self.module_class = module_class
         self._files, self._named, self.constants, self.depth = {}, {}, (), 0
+        # Only files of source count; beside each lies a `.debug_pkl` with the places of its lines.
         names = [n for n in records.names() if n.startswith("code/") and n.endswith(".py")]
         if sum(records.entry(n).nbytes for n in names) > _LONGEST:
             raise ScriptError(f"jit.load: the archive has more than {_LONGEST} bytes of source")
@@ -213,7 +214,7 @@ def _typed(value, *rest):
 
 
 class Scope(allowed.Scope):
-    """Names in the pickles of an archive: its own classes, tensors, and the marks of typed lists."""
+    """Find names in the pickles of an archive: its own classes, tensors, and the markers of typed lists."""
 
     bare: tuple[type[ScriptEnum]] = (ScriptEnum,)
 
@@ -255,7 +256,7 @@ _MARKS = {
 
 
 class Archive(checkpoint.Checkpoint):
-    """An opened archive. Storages are read as those of a checkpoint; records of constants lie in `constants/`."""
+    """Read an open archive. Storages are read as those of a checkpoint; the records of constants lie in `constants/`."""
 
     def __init__(self, records: Any, module_class: Any) -> None:
         self._records, self._skip_data, self._storages, self._swap = records, False, {}, False
@@ -296,7 +297,7 @@ class Archive(checkpoint.Checkpoint):
 
 
 class _Renamed:
-    """The records with `data/` standing for another folder."""
+    """Read the records with `data/` replaced by another folder."""
 
     def __init__(self, records, folder):
         self._records, self._folder = records, folder

@@ -1,8 +1,8 @@
-"""What the source of an archive may name: ops, functions of numbers, lists, dicts and strings, attributes.
+"""Define what the source of an archive may name: ops, functions of numbers, lists, dicts and strings, and attributes.
 
-TorchScript's types decide which op `torch.add` is; here the values do. dtypes, layouts and memory formats are numbers in
-TorchScript, and become objects where an op takes one. An op is one of Facula's own (`_find`): a name never leads to a module, a
-file or a Python builtin.
+TorchScript's types decide which op `torch.add` is; here the values decide. Dtypes, layouts and memory formats are
+numbers in TorchScript, and become objects where an op takes one. An op is one of Facula's own (`_find`): a name never
+leads to a module, a file or a Python builtin.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from facula import Tensor
 from . import fused
 from .errors import ScriptError
 
+# The place in the list is the number; the dtypes in the gap are quantized ones, which archives of programs do not use
+# here.
 DTYPES = (
     "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64", "complex32", "complex64",
     "complex128", "bool",
@@ -52,7 +54,7 @@ _NAMED = {"dtype": dtype_of, "memory_format": _memory_format, "layout": lambda n
 
 
 class ScriptObject:
-    """An instance of a class of the archive that is no module."""
+    """Represent an instance of a class of the archive that is not a module."""
 
     def __init__(self, cls: type) -> None:
         object.__setattr__(self, "_script_class", cls)
@@ -383,7 +385,7 @@ NAMES: dict[Any, Any] = {
 
 
 class Op:
-    """An op by its name: a function of plain values, or Facula's op."""
+    """Call an op by its name: a function of plain values, or Facula's op."""
 
     __slots__ = ("name", "plain", "own")
     name: str

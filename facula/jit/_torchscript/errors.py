@@ -1,5 +1,5 @@
-"""Errors of reading and running archives."""
+"""Define the errors of reading and running archives."""
 
 
 class ScriptError(RuntimeError):
-    """The archive's program holds something that TorchScript has not, or that is not supported here."""
+    """Report that the archive's program has something that TorchScript lacks, or that is not supported here."""

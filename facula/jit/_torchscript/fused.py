@@ -1,4 +1,4 @@
-"""Ops that PyTorch's fast path of transformers calls, and scripted programs with it, written with others."""
+"""Define ops that PyTorch's fast path of transformers calls, and with it scripted programs, by means of other ops."""
 
 from __future__ import annotations
 

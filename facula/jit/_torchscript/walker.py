@@ -1,9 +1,10 @@
-"""Runs the source of a TorchScript archive: a walk over its syntax tree, with a list of what may stand there.
+"""Interpret the source of a TorchScript archive: walk its syntax tree, and accept only the kinds of nodes that are
+listed.
 
-Nothing is given to Python's compiler. An expression becomes a closure over the values of its names (`env`), a statement one
-that returns None, or `(value,)` where the function ends. Names lead to four things only: what a function has assigned, the
-archive's own functions and classes (`__torch__`), its constants, and the ops of `builtins.py`. TorchScript's control flow has
-no jumps out of loops, so none are known here.
+Nothing is passed to Python's compiler. An expression becomes a closure over the values of its names (`env`). A
+statement becomes a closure that returns None, or `(value,)` where the function ends. Names lead to four things only:
+variables of the function, the archive's own functions and classes (`__torch__`), its constants, and the ops of
+`builtins.py`. TorchScript's control flow has no jumps out of loops, so none are implemented here.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _DEEPEST = 100  # calls of the archive's functions within one another
 
 
 class Function:
-    """A function or method of the archive."""
+    """Run a function or method of the archive."""
 
     __slots__ = ("name", "parameters", "body", "node", "_library", "line")
     name: str
@@ -81,7 +82,7 @@ _CASTS = {"int": int, "float": float, "bool": bool, "complex": complex}
 
 
 class Compiler:
-    """Makes closures of the statements and expressions of one function."""
+    """Convert the statements and expressions of one function to closures."""
 
     def __init__(self, library: Any, name: str) -> None:
         self._library, self._name = library, name
@@ -195,6 +196,7 @@ class Compiler:
 
     def _do_Return(self, node):
         if node.value is None:
+            # A closure of a statement returns None where the function goes on, so a returned value is in a tuple.
             return lambda env: (None,)
         value = self.expression(node.value)
         return lambda env: (value(env),)
@@ -372,6 +374,7 @@ class Compiler:
         return call
 
     def _special(self, node, word):
+        # The compiler puts it where a branch that raises leaves a variable without a value.
         if word == "uninitialized":
             return lambda env: None
         if len(node.args) != 2:

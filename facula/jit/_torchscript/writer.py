@@ -1,4 +1,4 @@
-"""Writing a module of an archive as an archive again: its sources as they were read, its state as it is now."""
+"""Write a module of an archive as an archive again: its sources as they were read, its state as it is now."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LISTS = {int: "build_intlist", float: "build_doublelist", bool: "build_boollist
 
 
 class Unwritable(Exception):
-    """A value that archives are not written with here."""
+    """Report a value that cannot be written to an archive here."""
 
 
 def _kinds_inside(kind, count):
@@ -34,9 +34,10 @@ def _kinds_inside(kind, count):
 
 
 class _Pickle:
-    """The pickle of one value, in the opcodes that TorchScript reads, and the storages that it names."""
+    """Write the pickle of one value in the opcodes that TorchScript reads, and collect the storages that it names."""
 
     def __init__(self):
+        # Protocol 2 of pickle, which TorchScript's reader implements.
         self.parts = [b"\x80\x02"]
         self.storages = {}  # address -> (key, storage)
         self.objects = {}  # id -> its number
@@ -123,6 +124,7 @@ class _Pickle:
             plain = plain.resolve_conj()
         storage = plain.untyped_storage()
         own = value.detach() if value.device.type == "cpu" else plain
+        # Tensors that share a storage are written once; empty storages all have the address 0.
         address = own.untyped_storage().data_ptr() or id(storage)
         key, storage = self.storages.setdefault(address, (str(len(self.storages)), storage))
         self.name("torch._utils._rebuild_tensor_v2")

@@ -1,4 +1,4 @@
-"""Nested tensors of layout jagged: sequences of several lengths as one tensor.
+"""Define nested tensors of layout jagged: sequences of several lengths as one tensor.
 
 A nested tensor *is* the tensor that has the sequences' rows one behind another (as a `DTensor` is its part): its memory,
 its history and its gradient are those of that tensor, and functions are rules (`rules`) that run on it. In Python it shows the
@@ -26,7 +26,7 @@ _base = {
 
 
 class OfRows(facula.Tensor):
-    """What is the memory of several sequences, and shows them as one tensor."""
+    """Hold the memory of several sequences, and represent them as one tensor."""
 
     def values(self):
         """Return the memory of all sequences as a plain tensor, with its history."""
@@ -97,7 +97,8 @@ class OfRows(facula.Tensor):
 
 
 class NestedTensor(OfRows):
-    """Sequences of several lengths as one tensor. `facula.nested.nested_tensor` and the like make them.
+    """Represent sequences of several lengths as one tensor. `facula.nested.nested_tensor` and related functions make
+    it.
 
     Args:
         values: the rows of all sequences.

@@ -1,4 +1,4 @@
-"""Return what a nested tensor is made of, for programs that make another of the same structure."""
+"""Return the parts of a nested tensor, for programs that make another of the same structure."""
 
 __all__ = ["extract_kwargs"]
 

@@ -1,4 +1,4 @@
-"""How the rows of several sequences lie one behind another: what nested tensors of one structure share."""
+"""Describe how the rows of several sequences lie one after another, which nested tensors of one structure share."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ symbols = WeakTensorKeyDictionary()
 
 
 class NestedInt(SymInt, int):
-    """The length of a ragged dimension, which is no number: it equals itself, and is unlike any other length.
+    """Represent the length of a ragged dimension, which is no number: it equals itself, and differs from any other
+    length.
 
     As an integer it is far below zero, so that whatever takes it for a length refuses it.
     """
@@ -80,7 +81,8 @@ class NestedInt(SymInt, int):
 
 
 class Ragged:
-    """Where each sequence begins and how long it is. Tensors with one object of this class have one structure.
+    """Describe where each sequence begins and how long it is. Tensors with the same object of this class have the same
+    structure.
 
     Args:
         offsets: where sequences begin, and where the last ends, unless there are lengths.
@@ -104,6 +106,7 @@ class Ragged:
         """Return the structure of these tensors: the same object for the same tensors."""
         source = offsets if lengths is None else lengths
         found = _structures.get(id(source))
+        # The identity alone is not enough: it may belong to another tensor by now, or to one with other lengths.
         if found is None or found.offsets is not offsets or found.lengths is not lengths:
             found = _structures[id(source)] = Ragged(offsets, lengths, total)
         elif total is not None and found.end > total:

@@ -1,8 +1,8 @@
-"""What functions do with nested tensors.
+"""Define what functions do with nested tensors.
 
-A rule runs a function on the rows of all sequences (`values`) where that is what it means; a function that looks along the
-ragged dimension gets the sequences filled up to one length (`padded`), attention gets them one by one. Rules are found by the
-function's name; what has none raises NotImplementedError.
+A rule runs a function on the rows of all sequences (`values`) where this gives the same result. A function that works
+along the ragged dimension receives the sequences padded to one length (`padded`), and attention receives them one by
+one. A rule is found by the name of its function; a function without a rule raises NotImplementedError.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Layers and products on nested tensors, and attention."""
+"""Define rules for layers and products on nested tensors, and for attention."""
 
 from __future__ import annotations
 

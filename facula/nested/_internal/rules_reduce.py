@@ -1,4 +1,4 @@
-"""Reductions of nested tensors, and functions along one dimension."""
+"""Define rules for reductions of nested tensors, and for functions along one dimension."""
 
 from __future__ import annotations
 

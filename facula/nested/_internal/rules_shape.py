@@ -1,4 +1,4 @@
-"""Nested tensors in other shapes, parts of them, and several in one."""
+"""Define rules that reshape nested tensors, select parts of them, and join several."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Choice of the implementation behind `functional.scaled_dot_product_attention`."""
+"""Choose the implementation behind `functional.scaled_dot_product_attention`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Causal masks as objects: `scaled_dot_product_attention` takes them as attn_mask without making the mask."""
+"""Represent causal masks as objects. `scaled_dot_product_attention` accepts them as attn_mask and never builds the mask."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["causal_upper_left", "causal_lower_right", "CausalVariant", "CausalBi
 
 
 class CausalVariant(enum.IntEnum):
-    """Say where the diagonal of a causal mask begins or ends that is not square.
+    """Name the corner in which the diagonal of a causal mask ends when the mask is not square.
 
     >>> from torch.nn.attention.bias import CausalVariant
     >>> CausalVariant.LOWER_RIGHT
@@ -30,7 +30,8 @@ class CausalVariant(enum.IntEnum):
 
 
 class CausalBias(Tensor):
-    """A causal mask that `scaled_dot_product_attention` accepts as attn_mask; it prints as the bool tensor that it stands for.
+    """Represent a causal mask that `scaled_dot_product_attention` accepts as attn_mask; it prints as the bool tensor
+    that it stands for.
 
     Args:
         variant: a `CausalVariant`.

@@ -1,4 +1,4 @@
-"""Attention whose scores and mask are functions of the position.
+"""Compute attention whose scores and mask are functions of the position.
 
 A `score_mod` maps (score, batch, head, query index, key index) to a score; a `mask_mod` maps the four indices to True
 where a query sees a key. Both are called once, with int64 tensors that broadcast to (B, H, Q_LEN, KV_LEN): they are written
@@ -153,7 +153,8 @@ def _dense(counts, indices, columns=None):
 
 
 class BlockMask:
-    """Say by blocks which blocks of keys each block of queries sees, wholly (`full`) or in part. `create_block_mask` makes it.
+    """Describe by blocks which keys each query attends to: every block of queries lists the blocks of keys that it
+    attends to wholly (`full`) or in part. `create_block_mask` makes it.
 
     Args:
         seq_lengths: (Q_LEN, KV_LEN).
@@ -315,6 +316,7 @@ class BlockMask:
         index = index if isinstance(index, tuple) else (index,)
         if any(i is Ellipsis for i in index) or len(index) > 2:
             raise IndexError(f"BlockMask: an index of the batch and one of the head are expected, got {index}")
+        # `or None` is for the index -1, whose slice would end at 0.
         kept = tuple(slice(i, i + 1 or None) if isinstance(i, int) else i for i in index)
         return self._map(lambda t: t[kept])
 
@@ -399,6 +401,7 @@ def create_block_mask(mask_mod: Callable[..., Any], B: int | None, H: int | None
     mask = create_mask(mask_mod, B, H, Q_LEN, KV_LEN, device).to(facula.bool)
     rows, columns = (-(-n // s) for n, s in zip((Q_LEN, KV_LEN), size))
     padded = facula.zeros((*mask.shape[:2], rows * size[0], columns * size[1]), dtype=facula.int64, device=mask.device)
+    # The last blocks are filled up with zeros, so that they count as full only if they end where the sequences do.
     padded[..., :Q_LEN, :KV_LEN] = mask
     counts = padded.view(*mask.shape[:2], rows, size[0], columns, size[1]).sum((3, 5))
     whole = counts == math.prod(size)
@@ -448,7 +451,7 @@ class AuxOutput(NamedTuple):
 
 
 class FlexKernelOptions(TypedDict, total=False):
-    """Options of PyTorch's compiled kernels, a dict: `flex_attention` accepts and ignores them.
+    """List options of PyTorch's compiled kernels, as a dict. `flex_attention` accepts and ignores them.
 
     >>> from torch.nn.attention.flex_attention import FlexKernelOptions
     >>> FlexKernelOptions(BLOCK_M=64, num_warps=4)
@@ -558,7 +561,9 @@ def flex_attention(query: Tensor, key: Any, value: Any, score_mod: Callable[...,
     if block_mask is not None:
         seen = _seen(block_mask, indices, *scores.shape[-2:])
         scores = scores.masked_fill(~seen, -math.inf)
+    # Softmax is the same whatever is subtracted from all scores, so no gradient goes through the maximum.
     top = scores.detach().amax(-1, keepdim=True)
+    # The scores of a query that sees no key are all -inf, and -inf - -inf would be NaN; it gets zeros.
     weights = (scores - top.masked_fill(top == -math.inf, 0.0)).exp()
     total = weights.sum(-1, keepdim=True)
     result = ((weights / total.masked_fill(total == 0, 1.0)) @ value.to(wide)).to(query.dtype)

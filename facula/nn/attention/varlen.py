@@ -1,4 +1,4 @@
-"""Attention of sequences of different lengths, packed one after the other."""
+"""Compute attention over sequences of different lengths that are packed one after the other."""
 
 from __future__ import annotations
 

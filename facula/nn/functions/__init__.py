@@ -1,1 +1,1 @@
-"""The functions of nn.functional, one file per topic (docs/internals/python.md); `nn/functional.py` gathers them."""
+"""Define the functions of nn.functional, one file per topic (docs/internals/python.md). `nn/functional.py` collects them."""

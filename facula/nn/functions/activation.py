@@ -1,4 +1,4 @@
-"""Activation functions of nn.functional.
+"""Define the activation functions of nn.functional.
 
 Each is one native kernel (or a short formula). ``inplace=True`` writes the result into the input and returns
 it.
@@ -159,7 +159,7 @@ def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: floa
     """Return a sample of the Gumbel-softmax distribution: ``softmax((logits + gumbel noise) / tau)`` along a dimension.
 
     Args:
-        logits: unnormalised log-probabilities, (..., classes).
+        logits: unnormalized log-probabilities, (..., classes).
         tau: the temperature; the smaller, the nearer to one-hot.
         hard: if True, return a one-hot result, with the gradient of the soft sample.
         eps: without effect; another value than the default warns.

@@ -1,4 +1,4 @@
-"""Attention functions of nn.functional."""
+"""Define the attention functions of nn.functional."""
 
 from __future__ import annotations
 
@@ -290,6 +290,7 @@ def _attend_and_project(
     bsz, src_len = batch_heads // num_heads, k.size(1)
     weights = None
     if need_weights:
+        # Scaling the queries costs less than scaling the scores.
         q = q * math.sqrt(1.0 / head_dim)
         keys = k.transpose(-2, -1)
         scores = q.bmm(keys) if attn_mask is None else facula.baddbmm(attn_mask, q, keys)

@@ -1,4 +1,4 @@
-"""Convolution functions of nn.functional, and the sliding blocks behind them."""
+"""Define the convolution functions of nn.functional, and the sliding blocks from which they can be computed."""
 
 from __future__ import annotations
 

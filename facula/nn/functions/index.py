@@ -1,4 +1,4 @@
-"""Embedding functions of nn.functional."""
+"""Define the embedding functions of nn.functional."""
 
 from __future__ import annotations
 

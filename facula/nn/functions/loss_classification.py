@@ -1,4 +1,4 @@
-"""Losses of classes, in nn.functional.
+"""Define the losses of classification in nn.functional.
 
 ``reduction`` is 'mean', 'sum' or 'none'; ``size_average`` and ``reduce`` are the older flags it replaced.
 """

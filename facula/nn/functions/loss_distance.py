@@ -1,4 +1,4 @@
-"""Losses of distances, of pairs, ranks and triplets, in nn.functional.
+"""Define the losses of distances, pairs, rankings and triplets in nn.functional.
 
 ``reduction`` is 'mean', 'sum' or 'none'; ``size_average`` and ``reduce`` are the older flags it replaced.
 """

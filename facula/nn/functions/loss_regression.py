@@ -1,4 +1,4 @@
-"""Losses of numbers and of distributions, in nn.functional.
+"""Define the losses of regression and of distributions in nn.functional.
 
 ``reduction`` is 'mean', 'sum' or 'none'; ``size_average`` and ``reduce`` are the older flags it replaced.
 """

@@ -1,4 +1,4 @@
-"""Linear functions of nn.functional, distances, and products of groups of matrices or of matrices with scales."""
+"""Define the linear functions of nn.functional, distances, and products of groups of matrices or of matrices with scales."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ __all__ = ["ScalingType", "SwizzleType", "grouped_mm", "scaled_mm"]
 
 
 class ScalingType(enum.IntEnum):
-    """Say how many elements share a scale in `scaled_mm`: all, those of a row, or those of a block of the size that the name
-    tells.
+    """Name how many elements share a scale in `scaled_mm`: all, those of a row, or those of a block whose size the name
+    states.
 
     >>> F.ScalingType.RowWise
     <ScalingType.RowWise: 1>
@@ -27,7 +27,7 @@ class ScalingType(enum.IntEnum):
 
 
 class SwizzleType(enum.IntEnum):
-    """Say how the scales of `scaled_mm` lie in memory: in their order, or as blocks of 32 x 4 x 4 that some GPUs read.
+    """Name how the scales of `scaled_mm` lie in memory: in their order, or in blocks of 32 x 4 x 4 that some GPUs read.
 
     >>> F.SwizzleType.NO_SWIZZLE.value
     0

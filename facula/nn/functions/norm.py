@@ -1,4 +1,4 @@
-"""Normalization functions of nn.functional."""
+"""Define the normalization functions of nn.functional."""
 
 from __future__ import annotations
 

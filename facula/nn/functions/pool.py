@@ -1,4 +1,6 @@
-"""Pooling functions of nn.functional with windows of a given size, over inputs (N, C, spatial...) or (C, spatial...)."""
+"""Define the pooling functions of nn.functional with windows of a given size, over inputs (N, C, spatial...) or (C,
+spatial...).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Pooling functions of nn.functional whose windows follow from the size of the output: adaptive and fractional ones."""
+"""Define the pooling functions of nn.functional whose windows follow from the size of the output: adaptive and
+fractional ones.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dropout functions of nn.functional."""
+"""Define the dropout functions of nn.functional."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Resizing and sampling functions of nn.functional."""
+"""Define the functions of nn.functional that resize and sample."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recurrent layers: one op of the core per layer and direction, or all of them by cuDNN on CUDA.
+"""Compute recurrent layers: one op of the core per layer and direction, or all of them by cuDNN on CUDA.
 
 A layer projects its whole input once; what is left for each step is one product with the hidden state and the
 cell's formula, which `_rnn_layer` does for all steps. Layers that it does not know (LSTM with a projection, narrow
@@ -55,6 +55,7 @@ def gru_cell(gates_x: Tensor, hidden: Sequence[Tensor], weight_hh: Tensor, bias_
     reset_h, update_h, new_h = linear(h, weight_hh, bias_hh).chunk(3, 1)
     update = (update_x + update_h).sigmoid()
     new = (new_x + (reset_x + reset_h).sigmoid() * new_h).tanh()
+    # The same as update * h + (1 - update) * new, with one product less.
     return ((h - new) * update + new,)
 
 
@@ -107,6 +108,7 @@ def _one_layer(mode, input, start, weights, has_biases, batch_sizes, reverse: bo
     w_ih, w_hh, *rest = weights
     b_ih, b_hh, *projection = rest if has_biases else (None, None, *rest)
     gates = linear(input, w_ih, b_ih)
+    # The core's kernel knows neither projections nor narrow dtypes.
     if projection or gates.dtype not in (facula.float32, facula.float64):
         return _steps_in_python(CELLS[mode], gates, start, (w_hh, b_hh, *projection), batch_sizes, reverse)
     sizes = [gates.size(1)] * gates.size(0) if batch_sizes is None else batch_sizes
@@ -198,12 +200,14 @@ def run(mode: str, input: Tensor, hidden: Sequence[Tensor], weights: Sequence[Te
         (output of the last layer like input, tuple of final hidden tensors).
     """
     projected = len(weights) // (num_layers * (2 if bidirectional else 1)) % 2
+    # An exported program has the network as one op, as PyTorch's have, instead of an op for every step.
     if batch_sizes is None and not projected and _C._recording():
         return _recorded(mode, input, hidden, weights, has_biases, num_layers, dropout_p, training, bidirectional)
     if _C._autocasts():
         devices = ("cpu", "cuda") if mode == "LSTM" and batch_sizes is None else ("cuda",)
         input, hidden, weights = (autocast.cast(tensors, None, devices) for tensors in (input, hidden, weights))
     network = network_of(mode, weights, has_biases, num_layers, bidirectional)
+    # Dropout is between layers only, and a library must not draw numbers for none.
     drops = dropout_p if training and num_layers > 1 else 0.0
     found = _by_library(network, input, hidden, weights, drops, batch_sizes)
     if found is not None:

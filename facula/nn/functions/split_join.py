@@ -1,4 +1,4 @@
-"""Padding in nn.functional."""
+"""Define the padding functions of nn.functional."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PyTorch's old name for `ao.nn.intrinsic`."""
+"""Provide the names of `ao.nn.intrinsic` under PyTorch's old name."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""The module classes of facula.nn, one file per topic."""
+"""Define the module classes of facula.nn, one file per topic."""
 
 from typing import TYPE_CHECKING
 

@@ -34,7 +34,7 @@ def _own(module):
 
 
 class _Tree:
-    """The nested lists of a module; one object makes one tree, so that it knows how large that is."""
+    """Build the nested lists of a module. One object builds one tree, because it counts the rows to bound the size."""
 
     def __init__(self):
         self.nodes = 0

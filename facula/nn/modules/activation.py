@@ -1,4 +1,4 @@
-"""Activation layers; each calls the function of the same name in nn.functional.
+"""Define the activation layers; each calls the function of the same name in nn.functional.
 
 Long because PyTorch has all activation layers in one file of this name, and each class stands there with its docstring and
 example.
@@ -60,7 +60,7 @@ __all__ = [
 
 
 class _InplaceActivation(Module):
-    """Base class of activations whose only option is to write into their input."""
+    """Hold the option to write into the input, for activations that have no other option."""
 
     __constants__: ClassVar[list[str]] = ["inplace"]
     inplace: bool
@@ -74,7 +74,7 @@ class _InplaceActivation(Module):
 
 
 class _PlainActivation(Module):
-    """Base class of activations without options."""
+    """Take no arguments; this is the base class of activations without options."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -284,7 +284,7 @@ class MultiheadAttention(Module):
 
 
 class _AlongDim(Module):
-    """Base class of the softmax family: the dimension, which files from before it existed lack."""
+    """Hold the dimension of the softmax family. Files that are older than this attribute lack it."""
 
     __constants__: ClassVar[list[str]] = ["dim"]
     dim: int | None
@@ -628,7 +628,7 @@ class ReLU6(Hardtanh):
 
 
 class _Shrink(Module):
-    """Base class of Hardshrink and Softshrink."""
+    """Hold the threshold of Hardshrink and Softshrink."""
 
     __constants__: ClassVar[list[str]] = ["lambd"]
     lambd: float

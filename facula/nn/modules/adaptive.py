@@ -1,4 +1,4 @@
-"""AdaptiveLogSoftmaxWithLoss: softmax over many classes of very different frequency."""
+"""Define AdaptiveLogSoftmaxWithLoss, a softmax over many classes of very different frequency."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Batch normalization layers, and what they share with instance normalization.
+"""Define the batch normalization layers, and the base class that they share with instance normalization.
 
 Long because PyTorch has all of these layers in one file of this name, and each class stands there with its docstring and
 example.
@@ -35,7 +35,7 @@ __all__ = [
 
 
 class _NormBase(Module):
-    """Base class of batch and instance normalization: affine parameters and running statistics."""
+    """Hold the affine parameters and running statistics of batch and instance normalization."""
 
     _version = 2
     __constants__: ClassVar[list[str]] = ["track_running_stats", "momentum", "eps", "num_features", "affine"]
@@ -139,7 +139,7 @@ class _NormBase(Module):
 
 
 class _BatchNorm(_NormBase):
-    """Normalizes each channel of (N, C, ...) over the batch and the positions.
+    """Normalize each channel of (N, C, ...) over the batch and the positions.
 
     Args:
         num_features: number of channels C.
@@ -183,7 +183,7 @@ class _BatchNorm(_NormBase):
 
 
 class _LazyNormBase(LazyModuleMixin, _NormBase):
-    """Normalization whose ``num_features`` is the channel dimension of its first input."""
+    """Take ``num_features`` of a normalization from the channel dimension of its first input."""
 
     weight: UninitializedParameter
     bias: UninitializedParameter
@@ -330,7 +330,8 @@ class BatchNorm3d(_BatchNorm):
 
 
 class LazyBatchNorm1d(_LazyNormBase, _BatchNorm):
-    """Become a `BatchNorm1d` at the first call, whose input determines num_features.
+    """Normalize as `BatchNorm1d` does, which this module becomes at the first call; the input of that call determines
+    num_features.
 
     Args:
         eps: a number added to the variance.
@@ -358,7 +359,8 @@ class LazyBatchNorm1d(_LazyNormBase, _BatchNorm):
 
 
 class LazyBatchNorm2d(_LazyNormBase, _BatchNorm):
-    """Become a `BatchNorm2d` at the first call, whose input determines num_features.
+    """Normalize as `BatchNorm2d` does, which this module becomes at the first call; the input of that call determines
+    num_features.
 
     Args:
         eps: a number added to the variance.
@@ -386,7 +388,8 @@ class LazyBatchNorm2d(_LazyNormBase, _BatchNorm):
 
 
 class LazyBatchNorm3d(_LazyNormBase, _BatchNorm):
-    """Become a `BatchNorm3d` at the first call, whose input determines num_features.
+    """Normalize as `BatchNorm3d` does, which this module becomes at the first call; the input of that call determines
+    num_features.
 
     Args:
         eps: a number added to the variance.
@@ -545,8 +548,10 @@ class _SyncedBatchNorm(Function):
         x = input.to(kind)
         count = input.numel() // input.shape[1]
         mine = facula.zeros(2 * input.shape[1] + 1, dtype=kind, device=input.device)
+        # A process may have an empty batch; it still takes part in the collective.
         if count:
             variance, mean = facula.var_mean(x, dims, correction=0)
+            # One message instead of three.
             mine = facula.cat([mean, variance, mean.new_full((1,), count)])
         everybody = mine.new_empty(dist.get_world_size(group) * mine.numel())
         dist.all_gather_into_tensor(everybody, mine, group=group)
@@ -558,6 +563,7 @@ class _SyncedBatchNorm(Function):
             raise ValueError(f"SyncBatchNorm: expected more than 1 value per channel in all, got {tuple(input.shape)}")
         if running_mean is not None:
             running_mean.lerp_(mean.to(running_mean.dtype), momentum)
+            # The running variance is the unbiased one, the batch is normalized by the biased one.
             running_var.lerp_((variance * (total / (total - 1))).to(running_var.dtype), momentum)
         ctx.save_for_backward(input, weight, mean, variance, total)
         ctx.eps, ctx.group = eps, group
@@ -575,6 +581,8 @@ class _SyncedBatchNorm(Function):
         inverse = (variance + ctx.eps).rsqrt()
         normal = (input.to(mean.dtype) - mean.view(shape)) * inverse.view(shape)
         sums = facula.stack([dy.sum(dims), (dy * normal).sum(dims)])
+        # The gradients of parameters stay this process's own; DistributedDataParallel averages them. all_reduce
+        # overwrites `sums`.
         grad_bias, grad_weight = sums.clone()
         dist.all_reduce(sums, group=ctx.group)
         average, projection = sums / total

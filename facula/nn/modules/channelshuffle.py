@@ -1,4 +1,4 @@
-"""ChannelShuffle: mixing the groups of a grouped convolution."""
+"""Define ChannelShuffle, which mixes the groups of a grouped convolution."""
 
 from __future__ import annotations
 

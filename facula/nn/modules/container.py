@@ -1,4 +1,4 @@
-"""Containers: modules and parameters in sequences, lists and dictionaries.
+"""Define containers: modules and parameters in sequences, lists and dictionaries.
 
 Long because PyTorch has all containers in one file of this name, and each class stands there with its docstring and example.
 """
@@ -39,7 +39,7 @@ def _absolute_index(name: str, size: int, index) -> int:
 
 
 class _NumberedModules(Module):
-    """Base class of Sequential and ModuleList: submodules named '0', '1', ..."""
+    """Name submodules '0', '1', ... in Sequential and ModuleList."""
 
     def _get_item_by_idx(self, iterator, idx):
         return next(islice(iterator, _absolute_index(type(self).__name__, len(self), idx), None))
@@ -390,6 +390,7 @@ class ParameterDict(Module):
         """
         pairs = _pairs("ParameterDict", parameters)
         if isinstance(parameters, Mapping) and not isinstance(parameters, OrderedDict):
+            # PyTorch sorts the keys of plain mappings, so that parameters have one order for optimizers.
             pairs = sorted(pairs, key=lambda pair: pair[0])
         for key, value in list(pairs):
             self[key] = value

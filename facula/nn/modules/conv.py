@@ -1,4 +1,4 @@
-"""Convolutions and transposed convolutions in one, two and three dimensions.
+"""Define convolutions and transposed convolutions in one, two and three dimensions.
 
 Long because PyTorch has all convolutions in one file of this name, and each class stands there with its docstring and
 example.
@@ -154,7 +154,7 @@ _PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
 
 
 class _ConvNd(Module):
-    """Base class of all convolutions: checks, parameters, their initialization and the repr."""
+    """Hold the parameters of all convolutions, check the arguments, initialize the weights and print the repr."""
 
     __constants__: ClassVar[list[str]] = [
         "stride",
@@ -288,7 +288,7 @@ class _ConvNd(Module):
 
 
 class _Conv(_ConvNd):
-    """Base class of convolutions; subclasses name the kernel and how one number becomes a tuple."""
+    """Call the kernel of a convolution. Subclasses name the kernel and convert one number to a tuple."""
 
     _function = None
     _tuple = None
@@ -449,7 +449,7 @@ class Conv3d(_Conv):
 
 
 class _ConvTransposeNd(_ConvNd):
-    """Hold what transposed convolutions share."""
+    """Compute what all transposed convolutions need, such as the output padding for a requested size."""
 
     def __init__(
         self,
@@ -514,7 +514,7 @@ class _ConvTransposeNd(_ConvNd):
 
 
 class _ConvTranspose(_ConvTransposeNd):
-    """Base class of transposed convolutions; subclasses name the kernel and how one number becomes a tuple."""
+    """Call the kernel of a transposed convolution. Subclasses name the kernel and convert one number to a tuple."""
 
     _function = None
     _tuple = None
@@ -683,7 +683,8 @@ class ConvTranspose3d(_ConvTranspose):
 
 
 class LazyConv1d(_LazyConv, Conv1d):
-    """Become a `Conv1d` at the first call, whose input determines in_channels.
+    """Convolve as `Conv1d` does, which this module becomes at the first call; the input of that call determines
+    in_channels.
 
     Args:
         out_channels: C_out, the number of channels of the output, each computed with a kernel of its own.
@@ -713,7 +714,8 @@ class LazyConv1d(_LazyConv, Conv1d):
 
 
 class LazyConv2d(_LazyConv, Conv2d):
-    """Become a `Conv2d` at the first call, whose input determines in_channels.
+    """Convolve as `Conv2d` does, which this module becomes at the first call; the input of that call determines
+    in_channels.
 
     Args:
         out_channels: C_out, the number of channels of the output, each computed with a kernel of its own.
@@ -743,7 +745,8 @@ class LazyConv2d(_LazyConv, Conv2d):
 
 
 class LazyConv3d(_LazyConv, Conv3d):
-    """Become a `Conv3d` at the first call, whose input determines in_channels.
+    """Convolve as `Conv3d` does, which this module becomes at the first call; the input of that call determines
+    in_channels.
 
     Args:
         out_channels: C_out, the number of channels of the output, each computed with a kernel of its own.
@@ -773,7 +776,8 @@ class LazyConv3d(_LazyConv, Conv3d):
 
 
 class LazyConvTranspose1d(_LazyConvTranspose, ConvTranspose1d):
-    """Become a `ConvTranspose1d` at the first call, whose input determines in_channels.
+    """Apply a `ConvTranspose1d`, which this module becomes at the first call; the input of that call determines
+    in_channels.
 
     Args:
         out_channels: C_out, the number of channels of the output.
@@ -803,7 +807,8 @@ class LazyConvTranspose1d(_LazyConvTranspose, ConvTranspose1d):
 
 
 class LazyConvTranspose2d(_LazyConvTranspose, ConvTranspose2d):
-    """Become a `ConvTranspose2d` at the first call, whose input determines in_channels.
+    """Apply a `ConvTranspose2d`, which this module becomes at the first call; the input of that call determines
+    in_channels.
 
     Args:
         out_channels: C_out, the number of channels of the output.
@@ -834,7 +839,8 @@ class LazyConvTranspose2d(_LazyConvTranspose, ConvTranspose2d):
 
 
 class LazyConvTranspose3d(_LazyConvTranspose, ConvTranspose3d):
-    """Become a `ConvTranspose3d` at the first call, whose input determines in_channels.
+    """Apply a `ConvTranspose3d`, which this module becomes at the first call; the input of that call determines
+    in_channels.
 
     Args:
         out_channels: C_out, the number of channels of the output.

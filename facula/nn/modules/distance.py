@@ -1,4 +1,4 @@
-"""Layers that compare two tensors vector by vector."""
+"""Define layers that compare two tensors vector by vector."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dropout layers: in training they set elements (or whole channels) to zero at random; in evaluation they do
+"""Define dropout layers. In training they set elements, or whole channels, to zero at random; in evaluation they do
 nothing.
 """
 
@@ -16,7 +16,7 @@ __all__ = ["Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "AlphaDropout", "Fe
 
 
 class _DropoutNd(Module):
-    """Base class of all dropout layers.
+    """Hold the probability of all dropout layers, and whether they write into their input.
 
     Args:
         p: probability of an element (or channel) to be dropped, in [0, 1].

@@ -1,4 +1,4 @@
-"""Layers that join dimensions, or split one."""
+"""Define layers that join dimensions, or split one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fold and Unfold: images to columns of sliding blocks and back."""
+"""Define Fold and Unfold, which convert images to columns of sliding blocks and back."""
 
 from __future__ import annotations
 

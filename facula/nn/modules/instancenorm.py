@@ -1,4 +1,4 @@
-"""Instance normalization layers: each channel of each sample is normalized over its positions."""
+"""Define instance normalization layers, which normalize each channel of each sample over its positions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = [
 
 
 class _InstanceNorm(_NormBase):
-    """Base class of the instance normalization layers.
+    """Normalize each channel of each sample over its positions; the subclasses check the number of dimensions.
 
     Args:
         num_features: number of channels C.
@@ -188,7 +188,8 @@ class InstanceNorm3d(_InstanceNorm):
 
 
 class LazyInstanceNorm1d(_LazyNormBase, _InstanceNorm):
-    """Become a `InstanceNorm1d` at the first call, whose input determines num_features.
+    """Normalize as `InstanceNorm1d` does, which this module becomes at the first call; the input of that call
+    determines num_features.
 
     Args:
         eps: a number added to the variance.
@@ -214,7 +215,8 @@ class LazyInstanceNorm1d(_LazyNormBase, _InstanceNorm):
 
 
 class LazyInstanceNorm2d(_LazyNormBase, _InstanceNorm):
-    """Become a `InstanceNorm2d` at the first call, whose input determines num_features.
+    """Normalize as `InstanceNorm2d` does, which this module becomes at the first call; the input of that call
+    determines num_features.
 
     Args:
         eps: a number added to the variance.
@@ -240,7 +242,8 @@ class LazyInstanceNorm2d(_LazyNormBase, _InstanceNorm):
 
 
 class LazyInstanceNorm3d(_LazyNormBase, _InstanceNorm):
-    """Become a `InstanceNorm3d` at the first call, whose input determines num_features.
+    """Normalize as `InstanceNorm3d` does, which this module becomes at the first call; the input of that call
+    determines num_features.
 
     Args:
         eps: a number added to the variance.

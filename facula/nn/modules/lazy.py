@@ -1,4 +1,4 @@
-"""LazyModuleMixin: modules whose parameter shapes come from their first input."""
+"""Define LazyModuleMixin, the base of modules whose parameters get their shapes from the first input."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class LazyModuleMixin:
     object's class becomes ``cls_to_become``, if that is set.
 
     Args:
-        args, kwargs: handed on to the constructor of the next class.
+        args, kwargs: passed to the constructor of the next class.
 
     Errors: RuntimeError, at the first call, where a parameter is still without a shape after initialize_parameters.
 

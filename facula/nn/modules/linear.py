@@ -1,4 +1,4 @@
-"""Linear, bilinear and identity layers."""
+"""Define linear, bilinear and identity layers."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ class Linear(Module):
 
 
 class NonDynamicallyQuantizableLinear(Linear):
-    """Linear under the name that checkpoints of attention layers know."""
+    """Apply a `Linear` under the name that checkpoints of attention layers contain."""
 
 
 class Bilinear(Module):
@@ -188,7 +188,7 @@ class Bilinear(Module):
 
 
 class LazyLinear(LazyModuleMixin, Linear):
-    """Become a `Linear` at the first call, whose input determines in_features.
+    """Apply a `Linear`, which this module becomes at the first call; the input of that call determines in_features.
 
     Args:
         out_features: the size of the last dimension of the output.

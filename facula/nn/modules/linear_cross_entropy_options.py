@@ -1,4 +1,4 @@
-"""LinearCrossEntropyOptions: how a fused linear cross entropy splits its work."""
+"""Define LinearCrossEntropyOptions, which sets how a fused linear cross entropy splits its work."""
 
 from __future__ import annotations
 

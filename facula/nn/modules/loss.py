@@ -1,4 +1,4 @@
-"""Loss layers; each calls the function of the same name in nn.functional.
+"""Define loss layers; each calls the function of the same name in nn.functional.
 
 Long because PyTorch has all losses in one file of this name, and each class stands there with its docstring and example.
 """
@@ -55,9 +55,7 @@ __all__ = [
 
 
 class _Loss(Module):
-    """Base class of losses with a reduction: 'mean', 'sum' or 'none'; ``size_average`` and ``reduce`` are its older
-    flags.
-    """
+    """Hold the reduction of a loss: 'mean', 'sum' or 'none'. ``size_average`` and ``reduce`` are its older flags."""
 
     reduction: str
 
@@ -67,7 +65,7 @@ class _Loss(Module):
 
 
 class _WeightedLoss(_Loss):
-    """Base class of losses with a weight tensor, which is a buffer."""
+    """Hold the weight tensor of a loss as a buffer."""
 
     def __init__(self, weight: Tensor | None = None, size_average: bool | None = None, reduce: bool | None = None,
                  reduction: str = "mean") -> None:  # fmt: skip

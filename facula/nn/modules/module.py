@@ -1,4 +1,4 @@
-"""Module: the base class of everything that has parameters, buffers, submodules and a forward method.
+"""Define Module, the base class of everything that has parameters, buffers, submodules and a forward method.
 
 A module (or, with a global hook, the class Module) that has ever had a hook carries ``_hooked = True``; a call tests this
 one flag. Long because one class has all these methods, and one file has what programs look for in it: the registries of
@@ -250,7 +250,7 @@ def _set_global_backward_kind(full: bool) -> None:
 
 
 class _WrappedHook:
-    """Call a load_state_dict pre-hook, with its module as first argument where that is wanted."""
+    """Call a load_state_dict pre-hook, with the module as first argument where the hook was registered so."""
 
     def __init__(self, hook, module=None) -> None:
         self.hook = hook
@@ -282,7 +282,7 @@ _EXTRA_STATE_KEY_SUFFIX = "_extra_state"
 
 
 class _IncompatibleKeys(namedtuple("IncompatibleKeys", ["missing_keys", "unexpected_keys"])):
-    """Result of ``load_state_dict``: keys the module wanted, and keys it did not know."""
+    """Hold the result of ``load_state_dict``: keys that the module needs and did not find, and keys that it does not have."""
 
     __slots__ = ()
 
@@ -358,6 +358,7 @@ def _exchange(tensor, new, module) -> None:
 
 
 def _swapped(param, new, module):
+    # The gradient is taken off, as it does not fit the converted parameter; `_set_grad` attaches its conversion.
     grad, param.grad = param.grad, None
     try:
         _exchange(param, Parameter(new, requires_grad=param.requires_grad), module)
@@ -438,14 +439,14 @@ _forward_unimplemented.__qualname__ = "Module.forward"  # what errors of its arg
 
 
 class Module:
-    """Base class of everything that has parameters and a forward method.
+    """Define a layer or a model: everything that has parameters and a forward method. It is the base class of both.
 
     A `Parameter`, `Buffer` or Module that is assigned to an attribute is registered under that name: `parameters`,
     `state_dict`, `to` and the other methods find it. A subclass calls ``super().__init__()`` first and defines
     ``forward``; calling the module calls forward, between the hooks.
 
     Args:
-        args, kwargs: for classes with ``call_super_init``, handed on to the next class; otherwise there are none.
+        args, kwargs: for classes with ``call_super_init``, passed to the next class; otherwise there are none.
 
     Errors: TypeError for arguments; NotImplementedError where a class without forward is called; AttributeError where a
     parameter or module is assigned before ``super().__init__()``.
@@ -753,6 +754,7 @@ class Module:
     def __dir__(self) -> list[str]:
         names = set(dir(type(self))) | set(self.__dict__)
         names.update(self._parameters, self._modules, self._buffers)
+        # Submodules with numbers as names are no attributes that completion could offer.
         return sorted(name for name in names if not name[:1].isdigit())
 
     def __getstate__(self) -> dict[str, Any]:
@@ -800,6 +802,7 @@ class Module:
         return ""
 
     def _replicate_for_data_parallel(self):
+        # Without `__init__`, which would make new parameters.
         replica = self.__new__(type(self))
         replica.__dict__ = self.__dict__.copy()
         replica._parameters = {}
@@ -1041,6 +1044,7 @@ class Module:
             args = boundary.setup_input_hook(args)
         result = self.forward(*args, **kwargs)
         for hook_id, hook, with_kwargs, _ in self._forward_hook_rows():
+            # Noted before the call, so that a hook which raises is not called again.
             called.add(hook_id)
             new = hook(self, args, kwargs, result) if with_kwargs else hook(self, args, result)
             if new is not None:
@@ -1221,6 +1225,8 @@ class Module:
 
         Returns: destination.
 
+        Errors: RuntimeError for a post-hook that returns anything but None.
+
         >>> {name: tuple(t.shape) for name, t in nn.Sequential(nn.Linear(2, 3)).state_dict().items()}
         {'0.weight': (3, 2), '0.bias': (3,)}
         """
@@ -1240,6 +1246,7 @@ class Module:
         local_metadata = {"version": self._version}
         if hasattr(destination, "_metadata"):
             destination._metadata[prefix[:-1]] = local_metadata
+        # A copy, because a hook may remove itself or others; the same holds below.
         for hook in list(self._state_dict_pre_hooks.values()):
             hook(self, prefix, keep_vars)
         self._save_to_state_dict(destination, prefix, keep_vars)
@@ -1294,6 +1301,7 @@ class Module:
             for key in state_dict:
                 if key.startswith(prefix) and key != extra_key:
                     first, _, rest = key[len(prefix) :].partition(".")
+                    # A key with another dot belongs to a submodule, which checks what follows the dot.
                     if first not in (self._modules if rest else wanted):
                         unexpected_keys.append(key)
 
@@ -1375,6 +1383,7 @@ class Module:
                 if child is not None:
                     child_prefix = prefix + name + "."
                     load(
+                        # Only the child's entries: every module searches all that it gets for unexpected keys.
                         child, {k: v for k, v in entries.items() if k.startswith(child_prefix)}, child_prefix
                     )
             incompatible = _IncompatibleKeys(missing_keys, unexpected_keys)
@@ -1477,6 +1486,8 @@ class Module:
         Args:
             target: the name.
 
+        Returns: the tensor itself, of the shape that it has in the module.
+
         Errors: AttributeError where a part of the name does not exist or the last is no buffer.
 
         >>> nn.Sequential(nn.BatchNorm1d(3)).get_buffer("0.running_mean")
@@ -1552,6 +1563,8 @@ class Module:
             recurse: if True, include those of submodules.
 
         Returns: an iterator.
+
+        Each is a tensor of any shape.
 
         >>> len(list(nn.Sequential(nn.BatchNorm1d(3)).buffers()))
         3

@@ -1,4 +1,4 @@
-"""Layer, group, root-mean-square and local response normalization."""
+"""Define layer, group, root-mean-square and local response normalization."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _layer_norm = _C.layer_norm
 
 
 class _OverChannels(Module):
-    """Base class of LocalResponseNorm and CrossMapLRN2d: a window of channels."""
+    """Hold the window of channels of LocalResponseNorm and CrossMapLRN2d."""
 
     size: int
     alpha: float

@@ -1,4 +1,4 @@
-"""Padding layers: each adds elements at both ends of the last one, two or three dimensions."""
+"""Define padding layers; each adds elements at both ends of the last one, two or three dimensions."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ __all__ = [
 
 
 class _PadNd(Module):
-    """Base class of all padding layers.
+    """Hold the padding of all padding layers.
 
     Args:
         padding: one number for all ends, or (before, after) of the last dimension, then of the last but one,
@@ -56,7 +56,7 @@ class _PadNd(Module):
 
 
 class _ConstantPadNd(_PadNd):
-    """Padding with a given value."""
+    """Pad with a given value."""
 
     __constants__: ClassVar[list[str]] = ["padding", "value"]
     value: float
@@ -73,19 +73,19 @@ class _ConstantPadNd(_PadNd):
 
 
 class _ReflectionPadNd(_PadNd):
-    """Padding with the input mirrored at its ends."""
+    """Pad with the input mirrored at its ends."""
 
     _mode = "reflect"
 
 
 class _ReplicationPadNd(_PadNd):
-    """Padding with the elements at the ends."""
+    """Pad with the elements at the ends."""
 
     _mode = "replicate"
 
 
 class _CircularPadNd(_PadNd):
-    """Padding with the elements at the other end."""
+    """Pad with the elements at the other end."""
 
     _mode = "circular"
 

@@ -1,4 +1,4 @@
-"""Layers that trade channels for resolution."""
+"""Define layers that exchange channels for resolution."""
 
 from __future__ import annotations
 

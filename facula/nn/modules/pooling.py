@@ -1,4 +1,4 @@
-"""Pooling layers; each calls the function of the same name in nn.functional.
+"""Define pooling layers; each calls the function of the same name in nn.functional.
 
 Long because PyTorch has all pooling layers in one file of this name, and each class stands there with its docstring and
 example.
@@ -43,7 +43,7 @@ __all__ = [
 
 
 class _MaxPoolNd(Module):
-    """Maximum over windows.
+    """Compute the maximum of windows.
 
     Args:
         kernel_size: of the window, one number or one per dimension.
@@ -173,7 +173,7 @@ class MaxPool3d(_MaxPoolNd):
 
 
 class _MaxUnpoolNd(Module):
-    """Partial inverse of max pooling: values go where ``indices`` says, zeros elsewhere."""
+    """Invert max pooling in part: values go to the places in ``indices``, and all other places become zero."""
 
     _tuple = None
     _function = None
@@ -265,7 +265,7 @@ class MaxUnpool3d(_MaxUnpoolNd):
 
 
 class _AvgPoolNd(Module):
-    """Base class of the average pooling layers."""
+    """Print the options of the average pooling layers."""
 
     __constants__: ClassVar[list[str]] = ["kernel_size", "stride", "padding", "ceil_mode", "count_include_pad"]
 
@@ -398,7 +398,7 @@ class AvgPool3d(_AvgPoolWithDivisor):
 
 
 class _FractionalMaxPoolNd(Module):
-    """Maximum over windows at pseudo-random places.
+    """Compute the maximum of windows at pseudo-random places.
 
     Args:
         kernel_size: of the windows.
@@ -491,7 +491,7 @@ class FractionalMaxPool3d(_FractionalMaxPoolNd):
 
 
 class _LPPoolNd(Module):
-    """Power-average pooling: the ``norm_type``-norm of each window."""
+    """Compute the ``norm_type``-norm of each window (power-average pooling)."""
 
     __constants__: ClassVar[list[str]] = ["norm_type", "kernel_size", "stride", "ceil_mode"]
     norm_type: float
@@ -592,7 +592,8 @@ class LPPool3d(_LPPoolNd):
 
 
 class _AdaptiveMaxPoolNd(Module):
-    """Maximum pooling to a given output size, one number or one per dimension (None: as the input).
+    """Compute maxima of windows for a given output size: one number, or one per dimension, where None means the size of
+    the input.
 
     Args:
         output_size: the spatial size of the output.
@@ -673,7 +674,9 @@ class AdaptiveMaxPool3d(_AdaptiveMaxPoolNd):
 
 
 class _AdaptiveAvgPoolNd(Module):
-    """Average pooling to a given output size, one number or one per dimension (None: as the input)."""
+    """Compute means of windows for a given output size: one number, or one per dimension, where None means the size of
+    the input.
+    """
 
     __constants__: ClassVar[list[str]] = ["output_size"]
     _function = None

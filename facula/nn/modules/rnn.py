@@ -1,4 +1,4 @@
-"""Recurrent layers and cells.
+"""Define recurrent layers and cells.
 
 Long because PyTorch has all recurrent layers and cells in one file of this name, and each class stands there with its
 docstring and example.
@@ -56,7 +56,7 @@ def apply_permutation(tensor: Tensor, permutation: Tensor, dim: int = 1) -> Tens
 
 
 class RNNBase(Module):
-    """Hold what `RNN`, `LSTM` and `GRU` share: parameters, checks and the calls of the kernels.
+    """Hold the parameters, checks and kernel calls that `RNN`, `LSTM` and `GRU` share.
 
     Args:
         mode: 'RNN_TANH', 'RNN_RELU', 'LSTM' or 'GRU'.
@@ -212,6 +212,7 @@ class RNNBase(Module):
         >>> nn.LSTM(2, 3).flatten_parameters()
         """
         weights = self._flat_weights
+        # A shared parameter cannot lie in two places of the block.
         if not all(type(w) is Parameter and w.is_cuda for w in weights) or len({id(w) for w in weights}) < len(weights):
             return
         network = _rnn.network_of(self.mode, weights, self.bias, self.num_layers, self.bidirectional)
@@ -425,7 +426,7 @@ _GATES = _rnn.GATES  # per hidden unit
 
 
 class RNNCellBase(Module):
-    """Hold what `RNNCell`, `LSTMCell` and `GRUCell` share: parameters and their first values.
+    """Hold the parameters of `RNNCell`, `LSTMCell` and `GRUCell`, and initialize them.
 
     Args:
         input_size: the number of features of the input.

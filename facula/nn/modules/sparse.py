@@ -1,4 +1,4 @@
-"""Embedding layers: tables whose rows are picked by integers."""
+"""Define embedding layers: tables whose rows are picked by integers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["Embedding", "EmbeddingBag"]
 
 
 class _EmbeddingBase(Module):
-    """Base class of Embedding and EmbeddingBag: the table, its initialization and the padding row."""
+    """Hold the table of Embedding and EmbeddingBag, and its padding row."""
 
     num_embeddings: int
     embedding_dim: int

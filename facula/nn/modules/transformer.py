@@ -1,4 +1,4 @@
-"""The Transformer of "Attention Is All You Need" and its parts.
+"""Define the Transformer of "Attention Is All You Need" and its parts.
 
 Long because PyTorch has the transformer and its layers in one file of this name, and each class stands there with its
 docstring and example.

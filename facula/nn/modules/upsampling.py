@@ -1,4 +1,4 @@
-"""Layers that resize images, volumes or sequences."""
+"""Define layers that resize images, volumes or sequences."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Helpers of modules: tuples from single numbers, and prefixes of state dicts."""
+"""Define helpers of modules: tuples from single numbers, and prefixes of state dicts."""
 
 from __future__ import annotations
 

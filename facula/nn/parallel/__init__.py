@@ -1,4 +1,4 @@
-"""Modules that run in parallel on several devices or processes."""
+"""Run modules in parallel on several devices or processes."""
 
 from .data_parallel import DataParallel, data_parallel
 from .distributed import DistributedDataParallel

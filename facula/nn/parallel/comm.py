@@ -1,4 +1,4 @@
-"""Copies of tensors between devices: what `DataParallel` is made of."""
+"""Copy tensors between devices, as `DataParallel` needs it."""
 
 from __future__ import annotations
 
@@ -47,6 +47,8 @@ def broadcast_coalesced(tensors: Sequence[Tensor], devices: Sequence[Any], buffe
 
     Returns: a list with a list of tensors for each device.
 
+    Each copy has the shape of its tensor.
+
     >>> torch.cuda.comm.broadcast_coalesced([torch.ones(1), torch.zeros(1)], ["cpu"])
     [[tensor([1.]), tensor([0.])]]
     """
@@ -89,6 +91,8 @@ def reduce_add_coalesced(inputs: Any, destination: dict[str, Any] | None = None,
         buffer_size: accepted; each sum is computed by itself.
 
     Returns: a tuple of tensors.
+
+    Each sum has the shape of the tensors that are added.
 
     >>> torch.cuda.comm.reduce_add_coalesced([[torch.ones(1)], [torch.ones(1)]])
     (tensor([2.]),)

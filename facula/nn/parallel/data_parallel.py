@@ -1,4 +1,4 @@
-"""DataParallel: one batch split over several devices by one process."""
+"""Define DataParallel, which splits one batch over several devices in one process."""
 
 from __future__ import annotations
 

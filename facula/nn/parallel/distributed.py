@@ -1,4 +1,4 @@
-"""DistributedDataParallel: the same model in several processes, with averaged gradients.
+"""Define DistributedDataParallel, which trains the same model in several processes with averaged gradients.
 
 Long because PyTorch has the wrapper and its records in one file of this name.
 """
@@ -46,7 +46,7 @@ _OF_BACKEND = {
 
 
 class _Record:
-    """Times of passes, some of which are looked at, and the last error."""
+    """Hold the times of the passes that were measured, and the last error."""
 
     def __init__(self) -> None:
         self.rate = 100

@@ -1,4 +1,4 @@
-"""Calling several modules, each with its own arguments."""
+"""Call several modules, each with its own arguments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Copies of a module on several devices, through which gradients flow back to the original."""
+"""Copy a module to several devices; gradients flow through the copies back to the original."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Splitting arguments over devices and joining results, through tuples, lists, dicts and named tuples."""
+"""Split arguments over devices and join results, through tuples, lists, dicts and named tuples."""
 
 from __future__ import annotations
 

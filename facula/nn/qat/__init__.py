@@ -1,4 +1,4 @@
-"""PyTorch's old name for `ao.nn.qat`."""
+"""Provide the names of `ao.nn.qat` under PyTorch's old name."""
 
 from typing import TYPE_CHECKING
 

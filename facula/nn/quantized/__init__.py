@@ -1,4 +1,4 @@
-"""PyTorch's old name for `ao.nn.quantized`."""
+"""Provide the names of `ao.nn.quantized` under PyTorch's old name."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Utilities for modules and their parameters."""
+"""Define utilities for modules and their parameters."""
 
 from . import parametrizations, parametrize, prune, rnn, stateless
 from .clip_grad import (

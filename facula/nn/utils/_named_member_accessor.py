@@ -1,4 +1,4 @@
-"""Tensors and submodules of a module by dotted names, put in and taken out without being registered anew."""
+"""Exchange tensors and submodules of a module by dotted names, without registering them anew."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def swap_submodule(module: Module, name: str, submodule: Module) -> Module:
 
 
 class NamedMemberAccessor:
-    """The tensors and submodules of a module, and of those below it, by dotted names.
+    """Get and set tensors and submodules of a module, and of those below it, by dotted names.
 
     Args:
         module: the outermost one.

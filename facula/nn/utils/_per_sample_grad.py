@@ -1,4 +1,4 @@
-"""Gradients of each example of a batch: what `opacus` asks for under the name "expanded weights"."""
+"""Compute the gradients of each example of a batch, which `opacus` requests under the name "expanded weights"."""
 
 from __future__ import annotations
 

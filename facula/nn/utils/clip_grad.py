@@ -1,4 +1,4 @@
-"""Limits on gradients: of their common norm, or of each value."""
+"""Limit gradients: their common norm, or each value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All parameters as one vector, and back."""
+"""Join all parameters in one vector, and split the vector again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Folding a batch normalization in evaluation mode into the layer before it."""
+"""Fold a batch normalization in evaluation mode into the layer before it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Making a module without spending time on its initial values."""
+"""Make a module without spending time on its initial values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Memory formats of convolution weights."""
+"""Convert the weights of convolutions to a memory format."""
 
 from __future__ import annotations
 

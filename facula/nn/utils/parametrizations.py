@@ -1,4 +1,4 @@
-"""Ready-made parametrizations: orthogonal matrices, weight and spectral normalization."""
+"""Define ready-made parametrizations: orthogonal matrices, weight normalization and spectral normalization."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _make_orthogonal(matrix):
 
 
 class _Orthogonal(Module):
-    """Maps a matrix (..., n, k) to one with orthonormal columns (rows where n < k)."""
+    """Map a matrix (..., n, k) to one with orthonormal columns, or orthonormal rows where n < k."""
 
     def __init__(self, weight, orthogonal_map: str, *, use_trivialization: bool = True) -> None:
         super().__init__()
@@ -166,7 +166,7 @@ def orthogonal(
 
 
 class _WeightNorm(Module):
-    """weight = g * v / ||v||, norms per index of ``dim`` (-1: one for all)."""
+    """Compute weight = g * v / ||v|| with one norm per index of ``dim``; for -1 there is one norm in all."""
 
     def __init__(self, dim: int | None = 0) -> None:
         super().__init__()
@@ -213,7 +213,7 @@ def weight_norm(module: Module, name: str = "weight", dim: int = 0) -> Module:
 
 
 class _SpectralNorm(Module):
-    """weight / its largest singular value, found by power iteration in training mode."""
+    """Divide a weight by its largest singular value, which power iteration approximates in training mode."""
 
     def __init__(self, weight, n_power_iterations: int = 1, dim: int = 0, eps: float = 1e-12) -> None:
         super().__init__()

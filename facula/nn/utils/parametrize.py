@@ -1,4 +1,4 @@
-"""Parametrizations: attributes of a module that are computed from other parameters."""
+"""Compute attributes of a module from other parameters (parametrizations)."""
 
 from __future__ import annotations
 
@@ -65,13 +65,14 @@ def _register_parameter_or_buffer(module: Module, name: str, tensor) -> None:
 
 
 def _maybe_set(dest, src) -> None:
-    """Make ``src`` the data of ``dest``, keeping the object (optimisers hold it)."""
+    """Make ``src`` the data of ``dest``, keeping the object (optimizers hold it)."""
     if dest is not src:
         dest.data = src.data if isinstance(src, facula.Tensor) else src
 
 
 class ParametrizationList(ModuleList):
-    """Hold the parametrizations of one tensor, which are applied one after the other to what they are computed from.
+    """Hold the original tensors of one parametrized tensor, and the parametrizations that are applied to them one after
+    the other.
 
     The source is ``original``; or ``original0``, ``original1``, ... when the first parametrization's ``right_inverse`` gives
     several tensors. `register_parametrization` makes it as ``module.parametrizations.<name>``.
@@ -135,7 +136,7 @@ class ParametrizationList(ModuleList):
             raise ValueError(
                 f"ParametrizationList: right_inverse must keep the dtype {original.dtype}, got {source.dtype}"
             )
-        # The parameter stays the same object, so that optimisers that know it go on working.
+        # The parameter stays the same object, so that optimizers that know it go on working.
         with facula.no_grad():
             _maybe_set(original, source)
         _register_parameter_or_buffer(self, "original", original)
@@ -247,6 +248,7 @@ def _set_class(module: Module, names) -> None:
     if not hasattr(cls, "__deepcopy__"):
         members["__deepcopy__"] = deepcopy_parametrized
     members.update({name: _computed(name) for name in names})
+    # A class of its own, because a property works only in the class, and other modules of `cls` must not have it.
     module.__class__ = type(f"Parametrized{cls.__name__}", (cls,), members)
 
 
@@ -302,6 +304,7 @@ def register_parametrization(
     elif tensor_name in module._buffers or tensor_name in module._parameters:
         original = getattr(module, tensor_name)
         parametrizations = ParametrizationList([parametrization], original, unsafe=unsafe)
+        # A registered parameter would be found before the property.
         delattr(module, tensor_name)
         names = [tensor_name]
         if is_parametrized(module):

@@ -1,4 +1,4 @@
-"""Pruning: parameters multiplied by masks of zeros and ones.
+"""Prune parameters: multiply them by masks of zeros and ones.
 
 A pruned parameter ``name`` becomes ``name_orig``, its mask the buffer ``name_mask``, and a forward pre-hook
 computes ``name`` from both before every call.
@@ -38,7 +38,8 @@ __all__ = [
 
 
 class BasePruningMethod(ABC):
-    """Base class of ways to prune; subclasses set ``PRUNING_TYPE`` and define ``compute_mask``.
+    """Compute and apply masks; the base class of pruning methods. Subclasses set ``PRUNING_TYPE`` and define
+    ``compute_mask``.
 
     ``PRUNING_TYPE`` says what a method sees when a tensor is already pruned: 'unstructured' the entries that are left,
     'structured' the channels along ``dim`` that are left, 'global' everything.
@@ -168,6 +169,7 @@ class BasePruningMethod(ABC):
         weight = self.apply_mask(module)
         delattr(module, name)
         original = module._parameters.pop(name + "_orig")
+        # The Parameter stays the same object, so that optimizers go on with it.
         original.data = weight.data
         del module._buffers[name + "_mask"]
         setattr(module, name, original)
@@ -188,7 +190,7 @@ def _pruning_hook(module, name: str):
 
 
 class PruningContainer(BasePruningMethod):
-    """Hold several pruning methods of one tensor; the last one prunes what the others have left.
+    """Hold several pruning methods of one tensor; each one prunes what the earlier ones left.
 
     Applying a method to a tensor that is pruned already makes one.
 
@@ -328,7 +330,7 @@ class Identity(BasePruningMethod):
 
 
 class _Unstructured(BasePruningMethod):
-    """Prunes ``amount`` single entries, those of the smallest `_scores`."""
+    """Prune ``amount`` single entries, those of the smallest `_scores`."""
 
     PRUNING_TYPE = "unstructured"
 

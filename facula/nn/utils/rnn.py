@@ -1,4 +1,4 @@
-"""Sequences of different lengths: packed in one tensor, or padded to one length."""
+"""Pack sequences of different lengths in one tensor, or pad them to one length."""
 
 from __future__ import annotations
 

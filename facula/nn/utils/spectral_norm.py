@@ -1,4 +1,4 @@
-"""Spectral normalization by a forward pre-hook: weight / its largest singular value."""
+"""Apply spectral normalization by a forward pre-hook: weight / its largest singular value."""
 
 from __future__ import annotations
 

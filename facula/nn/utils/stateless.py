@@ -1,4 +1,4 @@
-"""Calling a module with other parameters and buffers than its own."""
+"""Call a module with other parameters and buffers than its own."""
 
 from __future__ import annotations
 
@@ -127,6 +127,7 @@ def _reparametrize_module(module: Module, values: dict, *, tie_weights: bool = F
             saved.append((owner, leaf, _place(owner, leaf, value), name))
         yield
     finally:
+        # In reverse, so that a place that was changed twice gets back what it had first.
         for owner, leaf, original, name in reversed(saved):
             last = _place(owner, leaf, original)
             if name in values:

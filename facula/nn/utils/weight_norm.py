@@ -1,4 +1,4 @@
-"""Weight normalization by a forward pre-hook: weight = g * v / ||v||."""
+"""Apply weight normalization by a forward pre-hook: weight = g * v / ||v||."""
 
 from __future__ import annotations
 

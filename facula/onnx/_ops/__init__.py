@@ -1,4 +1,4 @@
-"""ATen ops as ONNX's, a file per topic; `find(name, overload)` is the translation of one."""
+"""Translate ATen ops to ONNX's, with a file per topic; `find(name, overload)` returns the translation of one."""
 
 from . import (  # noqa: I001
     activation,

@@ -1,4 +1,6 @@
-"""Which function translates an ATen op. Keys are `name` or `name.overload`; the one with the overload goes first."""
+"""Map ATen ops to the functions that translate them. Keys are `name` or `name.overload`; the key with the overload has
+precedence.
+"""
 
 TABLE = {}
 

@@ -1,4 +1,4 @@
-"""Activation functions."""
+"""Translate activation functions."""
 
 import math
 
@@ -75,6 +75,7 @@ def selu(g, self):
 
 @op("celu")
 def celu(g, self, alpha=1.0):
+    # ONNX's Celu takes float32 alone.
     return g.Where(g.Greater(self, 0.0), self, (g.Exp(self / float(alpha)) - 1.0) * float(alpha))
 
 

@@ -1,4 +1,4 @@
-"""Scaled dot-product attention, opened up: ONNX has it as one op from opset 23 on."""
+"""Translate scaled dot-product attention to simpler ops, because ONNX has it as one op only from opset 23 on."""
 
 import math
 

@@ -1,4 +1,6 @@
-"""Ops on each element whose results are true or false, or that choose by such: comparisons, logic, bits, kinds of numbers."""
+"""Translate element-wise ops whose results are true or false, or that choose by such values: comparisons, logic, bits,
+kinds of numbers.
+"""
 
 import math
 
@@ -18,6 +20,7 @@ def _comparisons():
 
 def compare(g, onnx, self, other):
     dtype = common_dtype(self, other)
+    # ONNX compares booleans for equality alone.
     return getattr(g, onnx)(*pair(g, self, other, "int32" if dtype == "bool" and onnx != "Equal" else dtype))
 
 
@@ -68,6 +71,7 @@ _bits()
 
 @op("bitwise_not")
 def bitwise_not(g, self):
+    # In two's complement ~x is -x - 1; ONNX's own op is there from opset 18 on.
     return g.Not(self) if self.dtype == "bool" else g.Sub(g.Neg(self), 1)
 
 

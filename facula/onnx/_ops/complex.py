@@ -1,4 +1,4 @@
-"""Complex numbers within a model, as pairs of tensors: ONNX's runtimes have none.
+"""Represent complex numbers within a model as pairs of tensors, because ONNX's runtimes have none.
 
 Inputs and results of a model that are complex are its real tensors with both parts as the last dimension, as by `view_as_real`.
 `find` gives translations of ops with complex numbers among their arguments or as results: of their own, or, for ops that only
@@ -25,7 +25,7 @@ _ELEMENTS = ("value", "src", "fill_value", "other")
 
 
 class Pair:
-    """A complex tensor: its real and its imaginary part."""
+    """Represent a complex tensor by its real and its imaginary part."""
 
     def __init__(self, real, imag):
         self.real, self.imag = real, imag

@@ -1,4 +1,4 @@
-"""Functions of complex numbers, and what is made of them by products, comparisons and sizes."""
+"""Translate functions of complex numbers, and ops that consist of products, comparisons and sizes of them."""
 
 import math
 

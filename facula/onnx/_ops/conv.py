@@ -1,4 +1,4 @@
-"""Convolutions and their relatives."""
+"""Translate convolutions and related ops."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""New tensors."""
+"""Translate ops that create tensors."""
 
 import itertools
 
@@ -76,6 +76,7 @@ def arange(g, *args, start=None, end=None, step=1, **_):
         args = (0 if start is None else start, end)
     first, last, step = (0, args[0], step) if len(args) == 1 else (*args, step)[:3]
     number = lambda v: g.cast(g.scalar(v), g.dtype) if isinstance(v, Value) else g.constant(v, g.dtype)
+    # The dtypes that ONNX's Range takes.
     if g.dtype in ("int32", "int64", "float32", "float64", "int16"):
         result = g.Range(number(first), number(last), number(step))
     else:

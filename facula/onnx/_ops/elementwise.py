@@ -1,4 +1,4 @@
-"""Ops on each element: arithmetic, comparisons, rounding, selection."""
+"""Translate element-wise ops: arithmetic, comparisons, rounding, selection."""
 
 import math
 
@@ -129,6 +129,7 @@ def floor_divide(g, self, other):
     if a.is_floating():
         return g.Floor(quotient)
     rest = g.Sub(a, g.Mul(quotient, b))
+    # ONNX divides integers toward zero: one less is the floor where something remains and the signs differ.
     wrong = g.And(g.Not(g.Equal(rest, 0)), g.Xor(g.Less(rest, 0), g.Less(b, 0)))
     return g.Sub(quotient, g.cast(wrong, a.dtype))
 
@@ -199,6 +200,7 @@ def log10(g, self):
 @op("logaddexp")
 def logaddexp(g, self, other):
     a, b = pair(g, self, other, g.dtype)
+    # The larger one is taken out of the sum, so that no exponential overflows.
     return g.Max(a, b) + g.Softplus(-g.Abs(a - b))
 
 
@@ -316,6 +318,7 @@ def rad2deg(g, self):
 @op("hypot")
 def hypot(g, self, other):
     a, b = pair(g, self, other, g.dtype)
+    # If one side is infinite, so is the result, even if the other one is NaN.
     infinite = g.Or(g.Equal(g.Abs(a), math.inf), g.Equal(g.Abs(b), math.inf))
     return g.where(infinite, math.inf, g.Sqrt(a * a + b * b))
 
@@ -330,6 +333,7 @@ def ldexp(g, self, other):
 def atan2(g, self, other):
     y, x = pair(g, self, other, g.dtype)
     plain = g.Atan(y / x)
+    # Atan covers the angles right of the y axis; those on the left are half a turn away.
     turned = plain + g.where(g.Less(y, 0.0), g.constant(-math.pi, x.dtype), math.pi)
     upright = g.Sign(y) * (math.pi / 2)
     flat = g.where(g.Less(x, 0.0), g.constant(math.pi, x.dtype), 0.0)

@@ -1,4 +1,6 @@
-"""Fourier transforms: short ones as products with a matrix, more precise than what runtimes have, others by ONNX's DFT."""
+"""Translate Fourier transforms: short ones to products with a matrix, which are more precise than those of runtimes,
+and others to ONNX's DFT.
+"""
 
 import numpy as np
 
@@ -23,6 +25,7 @@ def _fitted(g, value, n, dim):
     return made
 
 
+# Up to this length the two matrices of the product have at most 64 KiB each in float32.
 _SHORT = 128
 
 
@@ -120,6 +123,8 @@ def _real(g, self, n, dim, norm, inverse):
     half = n // 2 + 1
     real, imag = (_fitted(g, p, half, dim) for p in (self.real, self.imag))
     rest = list(range(n - half, 0, -1))
+    # The spectrum of a real signal is real at frequency 0 and at half the length; other imaginary parts there are
+    # ignored, as PyTorch does.
     edge = g.constant([0.0 if i == 0 or 2 * i == n else 1.0 for i in range(half)], imag.dtype)
     imag = imag * g.reshape(edge, [half] + [1] * (self.rank - 1 - dim))
     if rest:

@@ -1,4 +1,4 @@
-"""Counting: histograms, what is distinct."""
+"""Translate ops that count: histograms, distinct elements."""
 
 import numpy as np
 
@@ -66,10 +66,12 @@ def histogram(g, self, bins=100, range=None, weight=None, density=False):
     else:
         low, high = (g.constant(float(v), self.dtype) for v in range)
     point = g.Equal(low, high)
+    # A range of one point is widened, as in PyTorch.
     low, high = g.Where(point, low - 0.5, low), g.Where(point, high + 0.5, high)
     step = (high - low) / float(bins)
     steps = g.constant(np.arange(bins + 1), self.dtype)
     before = g.constant(np.arange(bins + 1) < (bins + 1) // 2)
+    # The right half is computed from the right end, as linspace does it, so that both ends are exact.
     edges = g.Where(before, steps * step + low, (steps - float(bins)) * step + high)
     return _flat(g, self, edges, weight, density)
 

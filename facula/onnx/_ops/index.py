@@ -1,4 +1,4 @@
-"""Elements picked and written by indices and masks."""
+"""Translate ops that read and write elements by indices and masks."""
 
 import numpy as np
 
@@ -78,6 +78,7 @@ def index(g, self, indices):
     if len(at) == 1:
         return g.take(self, indices[at[0]], at[0])
     places, many = _together(g, [indices[d] for d in at])
+    # GatherND looks up leading dimensions, so those with indices come first; the new ones go back to their place below.
     picked = g.GatherND(g.permute(self, [*at, *rest]), places)
     picked.shape = (*places.shape[:-1], *(self.shape[d] for d in rest))
     if not adjacent or at[0] == 0:
@@ -91,6 +92,7 @@ def index_put(g, self, indices, values, accumulate=False):
     values = g.tensor(values, self.dtype)
     single = [i for i in indices if i is not None]
     one_mask = len(single) == 1 and single[0].dtype == "bool" and indices[0] is single[0]
+    # For one mask and one number a Where is enough, which needs no search for the true elements.
     if one_mask and not accumulate and values.shape in ((), (1,)):
         mask = single[0]
         mask = g.unsqueeze(mask, *range(mask.rank, self.rank)) if mask.rank < self.rank else mask
@@ -189,6 +191,7 @@ def scatter_reduce(g, self, dim, index, src, reduce, include_self=True):
     if reduce != "mean":
         return result
     ones = g.expand(g.constant(1, self.dtype), g.shape_of(index))
+    # A mean is the sum by the number of what was added, which is found in the same way.
     start = g.expand(g.constant(1 if include_self else 0, self.dtype), g.shape_of(self))
     return result / g.Max(_scattered(g, start, dim, index, ones, "add"), g.constant(1, self.dtype))
 
@@ -319,6 +322,7 @@ def embedding_bag(
     if include_last_offset:
         offsets = g.cut(offsets, 0, 0, -1)
     places = g.Range(0, g.scalar(g.cast(g.Size(indices), "int64")), 1)
+    # The bag of a place is the number of bags that have begun by then, less one.
     begun = g.LessOrEqual(g.unsqueeze(g.cast(offsets, "int64"), 0), g.unsqueeze(places, 1))
     bags = g.reduce("Sum", g.cast(begun, "int64"), 1) - 1
     rows = g.take(weight, indices, 0)
@@ -332,6 +336,7 @@ def embedding_bag(
     start = g.expand(g.constant(neutral, weight.dtype), [g.size(offsets, 0), weight.shape[1]])
     result = g.ScatterElements(start, index, rows, axis=0, reduction="max" if mode == 2 else "add")
     if mode == 2:
+        # An empty bag gives zeros.
         result = g.where(g.Equal(result, -np.inf), 0.0, result)
     if mode == 1:
         one = g.constant(1.0, weight.dtype)

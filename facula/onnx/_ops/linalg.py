@@ -1,4 +1,6 @@
-"""Factorisations and what is computed with them: ONNX has none, so they are loops over the columns of (batches of) matrices."""
+"""Translate factorizations and what is computed with them. ONNX has none, so they are loops over the columns of
+(batches of) matrices.
+"""
 
 import numpy as np
 
@@ -61,6 +63,7 @@ def factored(g, a, pivot=True):
         rows, columns = line(g, a, m, -1), line(g, a, n, -1)
         if pivot:
             column = g.Abs(g.take(a, k, -1))
+            # Rows above k are done: -1 is less than any absolute value.
             best = g.ArgMax(g.where(g.Less(rows, k), -1.0, column), axis=-1, keepdims=1)
             best.shape = (*column.shape[:-1], 1)
             places = known_as(_swapped(g, k, best, rows), column.shape)
@@ -68,6 +71,7 @@ def factored(g, a, pivot=True):
             pivots = g.Where(g.Equal(line(g, a, steps, -1), k), best + 1, pivots)
         column, row = g.take(a, k, -1), g.take(a, k, -2)
         corner = g.unsqueeze(g.take(row, k, -1), row.rank - 1)
+        # With a pivot of zero all elements below it are zeros, too, and need no factor.
         corner = g.where(g.Equal(corner, 0.0), 1.0, corner)
         factors = g.unsqueeze(g.where(g.Greater(rows, k), column / corner, 0.0), column.rank)
         rest = g.where(g.Greater(columns, k), g.unsqueeze(row, row.rank - 1), 0.0)
@@ -93,6 +97,7 @@ def solved(g, a, b, upper, unit=False):
     def step(g, i, x):
         j = g.scalar(g.sizes([n])) - 1 - i if upper else i
         row = g.take(a, j, -2)
+        # x is zero where it is not solved yet, so that the whole row can be multiplied.
         rest = g.take(b, j, -2) - g.squeeze(g.MatMul(g.unsqueeze(row, row.rank - 1), x), -2)
         rest = rest if unit else rest / g.unsqueeze(g.take(row, j, -1), row.rank - 1)
         return [known_as(g.Where(g.Equal(line(g, x, n, -2), j), g.unsqueeze(rest, rest.rank - 1), x), x.shape)]
@@ -127,6 +132,7 @@ def _with_ones(g, lu):
 
 def _inverse_order(g, order):
     length = order.shape[-1]
+    # The places that sort a permutation are its inverse.
     return known_as(g.TopK(order, g.sizes([length]), axis=-1, largest=0, outputs=2)[1], order.shape)
 
 
@@ -222,6 +228,7 @@ def slogdet(g, a):
     n = g.size(a, -1)
     corner = g.Equal(line(g, a, n, -2), line(g, a, n, -1))
     diagonal = summed(g, g.where(corner, lu, 0.0), -1)
+    # Every exchange of two rows changes the sign.
     turned = g.cast(g.Equal(pivots, line(g, a, n, -1) + 1), a.dtype) * 2.0 - 1.0
     return g.reduce("Prod", g.Sign(diagonal) * turned, -1), summed(g, g.Log(g.Abs(diagonal)), -1)
 
@@ -303,6 +310,7 @@ def reflections(g, a):
         size = summed(g, below * below, -1, True)
         flat = g.Equal(size, 0.0)
         length = g.Sqrt(first * first + size)
+        # The sign is opposite to that of the first element, so that `first - beta` loses no digits.
         beta = g.Where(flat, first, g.Where(g.Less(first, 0.0), length, -length))
         tau = g.where(flat, 0.0, (beta - first) / g.where(flat, 1.0, beta))
         v = below / g.where(flat, 1.0, first - beta)

@@ -1,4 +1,4 @@
-"""Losses."""
+"""Translate losses."""
 
 import math
 
@@ -46,6 +46,7 @@ def huber_loss(g, self, target, reduction=1, delta=1.0):
 
 @op("binary_cross_entropy")
 def binary_cross_entropy(g, self, target, weight=None, reduction=1):
+    # PyTorch bounds the logarithm, so that a probability of zero gives no infinite loss.
     log = lambda v: g.Max(g.Log(v), -100.0)
     loss = -(target * log(self) + (1.0 - target) * log(1.0 - self))
     return reduced(g, loss if weight is None else loss * weight, reduction)
@@ -158,6 +159,7 @@ def triplet_margin_loss(g, anchor, positive, negative, margin=1.0, p=2, eps=1e-6
 def cosine_embedding_loss(g, input1, input2, target, margin=0.0, reduction=1):
     dim = target.rank
     product = summed(g, input1 * input2, dim)
+    # PyTorch adds 1e-12 as well, so that vectors of zeros give no NaN.
     near = product / g.Sqrt((summed(g, input1 * input1, dim) + 1e-12) * (summed(g, input2 * input2, dim) + 1e-12))
     loss = g.where(g.Equal(target, 1), 1.0 - near, 0.0) + g.where(g.Equal(target, -1), g.Max(near - float(margin), 0.0), 0.0)
     return reduced(g, loss, reduction)
@@ -186,6 +188,7 @@ def ctc_loss(g, log_probs, targets, input_lengths, target_lengths, blank=0, redu
     blanks = g.expand(g.constant([[blank]]), [batch, 1])
     states = g.take(g.concat([classes, blanks], 1), np.where(place % 2, place // 2, most), 1)
     before = g.take(states, np.maximum(place - 2, 0), 1)
+    # The blank between two equal classes must not be skipped, or they would be one.
     skips = g.And(g.constant((place % 2 == 1) & (place > 1)), g.Not(g.Equal(states, before)))
     wanted = g.expand(g.unsqueeze(states, 0), [g.size(logs, 0), batch, len(place)])
     found = g.GatherElements(logs, wanted, axis=2)
@@ -203,6 +206,7 @@ def ctc_loss(g, log_probs, targets, input_lengths, target_lengths, blank=0, redu
     if zero_infinity:
         loss = g.where(g.Equal(loss, math.inf), 0.0, loss)
     if reduction in _MEAN:
+        # PyTorch's mean divides every loss by the length of its target first.
         loss = loss / g.cast(g.Max(lengths, 1), loss.dtype)
     loss = g.reshape(loss, [-1] if log_probs.rank == 3 else [])
     return loss if log_probs.rank == 2 else reduced(g, loss, reduction)

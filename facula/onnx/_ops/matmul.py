@@ -1,4 +1,4 @@
-"""Products."""
+"""Translate products."""
 
 from ._table import op
 from .create import two_of
@@ -36,6 +36,7 @@ def outer(g, self, vec2):
 
 def _sum(g, self, product, beta, alpha):
     product = scaled(g, product, alpha)
+    # With beta 0 the input is not read: NaN in it does not reach the result.
     if isinstance(beta, (int, float)) and beta == 0:
         return product
     return scaled(g, self, beta) + product

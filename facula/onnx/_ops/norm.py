@@ -1,4 +1,4 @@
-"""Normalization."""
+"""Translate normalization."""
 
 import warnings
 
@@ -36,6 +36,7 @@ def native_layer_norm(g, input, normalized_shape, weight, bias, eps):
     return _scaled(g, away * scale, weight, bias), middle, scale
 
 
+# The distance of 1 to the next number of each dtype, PyTorch's default for `rms_norm`.
 _EPSILON = {"float32": 1.1920929e-07, "float64": 2.220446049250313e-16, "float16": 0.0009765625, "bfloat16": 0.0078125}
 
 

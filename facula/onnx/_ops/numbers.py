@@ -1,4 +1,4 @@
-"""Parts of numbers, neighbors, divisors."""
+"""Translate ops on parts of numbers, neighboring numbers, and divisors."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Pooling."""
+"""Translate pooling."""
 
 import math
 
@@ -45,6 +45,7 @@ def _maximum_within(g, input, settings, made, dims, indices):
         raise NotImplementedError("onnx.export: max_pool with indices and ceil_mode whose last windows begin outside")
     for axis, ((size, kernel, step, pad, dilation), count) in enumerate(zip(settings, made), -dims):
         places = np.arange(count)[:, None] * step + np.arange(kernel) * dilation - pad
+        # Places outside are replaced by one of the same window that is inside, which does not change the maximum.
         first = np.where((places >= 0) & (places < size), places, -1).max(1, keepdims=True)
         places = np.where((places >= 0) & (places < size), places, first)
         taken = g.take(input, places, axis)

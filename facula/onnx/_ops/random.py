@@ -1,4 +1,4 @@
-"""Random numbers: ONNX has its own generators, so what is drawn differs from what the program drew."""
+"""Translate random numbers. ONNX has its own generators, so the drawn numbers differ from those of the program."""
 
 import math
 
@@ -64,6 +64,7 @@ def multinomial(g, self, num_samples, replacement=False, **_):
         noise = -g.Log(-g.Log(g.RandomUniformLike(self)))
         return ordered(g, g.Log(self) + noise, num_samples, -1, True)[1]
     logs = g.Log(self if self.rank == 2 else g.unsqueeze(self, 0))
+    # In ONNX's list of dtypes 7 is int64.
     result = g.Multinomial(logs, sample_size=num_samples, dtype=7)
     result.dtype = "int64"
     return result if self.rank == 2 else g.squeeze(result, 0)
@@ -81,6 +82,7 @@ def normal_(g, self, mean=0.0, std=1.0, **_):
 
 def _even(g, self):
     """Return the numbers above 0 and below 1, shaped as a tensor."""
+    # The ends are left out because the functions applied to these numbers are infinite there.
     return g.RandomUniformLike(self if self.is_floating() else g.cast(self, "float32"), low=1e-7, high=1.0 - 1e-7)
 
 
@@ -118,6 +120,8 @@ def random_from(g, self, low, high=None, **_):
 
 
 def _most(self):
+    # Up to these, all integers are exact in the dtype. Integers are drawn as float32, so they get no more than its 24
+    # bits.
     return {"float32": 2**24, "float64": 2**53, "float16": 2**11, "bfloat16": 2**8}.get(self.dtype) or (
         2**23 if self.dtype in ("int64", "int32") else 127
     )
@@ -137,4 +141,5 @@ def random_(g, self, **_):
 def randperm(g, n, **_):
     draws = g.RandomUniformLike(g.Expand(g.constant(0.0), g.sizes([n])))
     draws.shape = (n,) if isinstance(n, int) else (None,)
+    # The order of random numbers is a random permutation.
     return g.cast(g.TopK(draws, g.sizes([n]), axis=0, outputs=2)[1], g.dtype)

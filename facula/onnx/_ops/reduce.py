@@ -1,4 +1,4 @@
-"""Reductions, norms of vectors, statistics."""
+"""Translate reductions, norms of vectors, statistics."""
 
 import builtins
 import math
@@ -44,6 +44,7 @@ def prod(g, self, dim=None, keepdim=False, dtype=None):
 
 
 def extreme(g, kind, self, dim=None, keepdim=False):
+    # ONNX reduces booleans from opset 20 on.
     if self.dtype != "bool":
         return g.reduce(kind, self, _dims(dim), keepdim)
     return g.cast(g.reduce(kind, g.cast(self, "int32"), _dims(dim), keepdim), "bool")
@@ -132,6 +133,7 @@ def variance(g, self, dim, correction, keepdim):
     middle = g.reduce("Mean", self, dims, True)
     away = self - middle
     if isinstance(number, float):
+        # Where elements are too few the division by zero gives NaN or infinity, as in PyTorch.
         below = number - correction if number > correction else 0.0
     else:
         below = g.Max(number - float(correction), 0.0)
@@ -184,6 +186,7 @@ def dist(g, self, other, p=2):
 def renorm(g, self, p, dim, maxnorm):
     others = [d for d in range(self.rank) if d != dim % self.rank]
     sizes = linalg_vector_norm(g, self, p, others, True)
+    # PyTorch adds 1e-7 to the norm as well.
     return self * g.where(g.Greater(sizes, float(maxnorm)), float(maxnorm) / (sizes + 1e-7), g.constant(1.0, self.dtype))
 
 
@@ -191,6 +194,7 @@ def renorm(g, self, p, dim, maxnorm):
 def logsumexp(g, self, dim, keepdim=False):
     self = floating(g, self)
     highest = g.reduce("Max", self, dim, True)
+    # Where the maximum is infinite nothing is subtracted: inf - inf would be NaN.
     highest = g.where(g.Equal(g.Abs(highest), math.inf), 0.0, highest)
     result = g.Log(summed(g, g.Exp(self - highest), dim, True)) + highest
     dims = [dim] if isinstance(dim, int) else list(dim)
@@ -249,8 +253,10 @@ def _covariance(g, a, b, number):
 def corrcoef(g, self):
     c = cov(g, self)
     if not c.rank:
+        # With one variable the result is 1, or NaN where the variance is zero.
         return c / c
     from .shape import diagonal
 
     size = g.Sqrt(diagonal(g, c))
+    # Rounding may lead slightly beyond 1.
     return g.clip(c / g.unsqueeze(size, 1) / g.unsqueeze(size, 0), -1.0, 1.0)

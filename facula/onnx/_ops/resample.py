@@ -1,4 +1,4 @@
-"""Interpolation and sampling."""
+"""Translate interpolation and sampling."""
 
 import numpy as np
 
@@ -19,11 +19,13 @@ def _resize(g, input, mode, size, scales, align_corners=None, exact=False, antia
             nearest_mode="round_prefer_ceil" if exact else "floor",
         )  # fmt: skip
     where = "align_corners" if align_corners else "half_pixel"
+    # PyTorch's cubic filters have the parameter -0.5 with antialiasing and -0.75 without.
     extra = {"cubic_coeff_a": -0.5 if antialias else -0.75} if mode == "cubic" else {}
     if antialias:
         if g.opset < 18:
             raise NotImplementedError(f"onnx.export: interpolate with antialias needs opset 18, got {g.opset}")
         extra["antialias"] = 1
+        # Pixels outside the image get no weight, and the other weights are scaled up, as in PyTorch.
         extra["exclude_outside"] = 1
     return g.Resize(input, None, factors, sizes, mode=mode, coordinate_transformation_mode=where, **extra)
 
@@ -62,6 +64,7 @@ def _all():
 
 _all()
 
+# ONNX renamed the modes in opset 20.
 _MODES = {0: "bilinear", 1: "nearest", 2: "bicubic"}
 _NEW_MODES = {0: "linear", 1: "nearest", 2: "cubic"}
 _PADDING = {0: "zeros", 1: "border", 2: "reflection"}
@@ -83,6 +86,7 @@ def _volume(g, input, grid, mode, padding, align_corners):
     places = []
     for i, size in enumerate(reversed(sizes)):  # x, y, z
         place = g.take(grid, i, -1)
+        # From [-1, 1] to pixels: its ends are the centers of the outer pixels with align_corners, else their edges.
         place = (place + 1.0) * ((size - 1) / 2) if align_corners else ((place + 1.0) * float(size) - 1.0) * 0.5
         places.append(_within(g, place, size, padding, align_corners))
     if mode == 1:
@@ -103,10 +107,12 @@ def _volume(g, input, grid, mode, padding, align_corners):
 
 def _within(g, place, size, padding, align_corners):
     """Return the places beyond the ends: as they are (0), at the end (1), reflected (2)."""
+    # The span is zero here, and a remainder of a division by zero is NaN.
     if padding == 2 and size == 1 and align_corners:
         return place * 0.0
     if padding == 2:
         low, span = (0.0, float(size - 1)) if align_corners else (-0.5, float(size))
+        # Reflection repeats after twice the span: the first half goes up, the second one comes back.
         away = g.Mod(g.Abs(place - low), 2 * span, fmod=1)
         place = g.Min(away, 2 * span - away) + low
     return g.clip(place, 0, size - 1) if padding else place
@@ -126,6 +132,7 @@ def _corner(g, input, corner, weight):
     line.shape = (line.shape[0], 1, None)
     channels = g.Tile(line, g.sizes([1, c, 1]))  # the same places for every channel
     found = g.GatherElements(flat, channels, axis=2)
+    # The indices were clipped, so a place outside has read some element: the factor 0 removes it.
     factor = g.cast(inside, input.dtype) if weight is None else g.where(inside, weight, 0.0)
     made = g.reshape(found, [n, c, *g.shape_of(at)[1:]])
     return made * g.unsqueeze(factor, 1)
@@ -142,6 +149,7 @@ def affine_grid_generator(g, theta, size, align_corners):
 
 def _grid(g, theta, size, align_corners):
     planes = size[2:]
+    # Without align_corners -1 and 1 are the edges of the outer pixels, half a pixel beyond their centers.
     lines = [np.linspace(-1, 1, s) * (1 if align_corners else (s - 1) / s) for s in planes]
     points = np.stack([*np.meshgrid(*lines, indexing="ij")[::-1], np.ones(planes)], axis=-1)
     flat = g.constant(points.reshape(1, -1, len(planes) + 1), theta.dtype)

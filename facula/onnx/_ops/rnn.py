@@ -1,4 +1,4 @@
-"""Recurrent layers: one node of ONNX for a layer in both directions."""
+"""Translate recurrent layers: one node of ONNX for a layer in both directions."""
 
 from ._table import op
 
@@ -67,6 +67,7 @@ def lstm(g, input, hx, params, has_biases, num_layers, dropout, train, bidirecti
 @op("gru.input gru")
 def gru(g, input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first=False):
     settings = (has_biases, num_layers, dropout, train, bidirectional, batch_first)
+    # PyTorch multiplies by the reset gate after the product with the hidden state; ONNX's default is before it.
     return _network(g, "GRU", input, [hx], params, *settings, linear_before_reset=1)
 
 
@@ -109,6 +110,7 @@ def gru_cell(g, input, hx, w_ih, w_hh, b_ih=None, b_hh=None):
     a, b = (_parts(g, v, 3) for v in _sums(g, input, hx, w_ih, w_hh, b_ih, b_hh))
     reset, update = g.Sigmoid(a[0] + b[0]), g.Sigmoid(a[1] + b[1])
     new = g.Tanh(a[2] + reset * b[2])
+    # The same as (1 - update) * new + update * hx, with one product less.
     return (hx - new) * update + new
 
 

@@ -1,4 +1,4 @@
-"""Views and other forms of the same elements."""
+"""Translate views and other forms of the same elements."""
 
 import numpy as np
 
@@ -314,6 +314,7 @@ def broadcast_tensors(g, tensors):
 
 def _together(g, tensors):
     total = tensors[0]
+    # ONNX has no op that broadcasts shapes: the sum of zeros of all shapes has the common one.
     zero = g.cast(tensors[0], "float32") * 0.0
     for other in tensors[1:]:
         zero = zero + g.cast(other, "float32") * 0.0
@@ -343,6 +344,7 @@ def _at_least(g, self, rank):
         return self
     if rank < 3:
         return g.unsqueeze(self, *range(rank - self.rank))
+    # atleast_3d makes (1, n, 1) of (n,), and (m, n, 1) of (m, n).
     return g.unsqueeze(self, *{0: (0, 1, 2), 1: (0, 2), 2: (2,)}[self.rank])
 
 
@@ -373,6 +375,7 @@ def diag_embed(g, self, offset=0, dim1=-2, dim2=-1):
         return _placed(g, _embedded_line(g, self, offset), dim1, dim2)
     places = np.zeros((size, size + abs(offset), size + abs(offset)), dtype=bool)
     at = np.arange(size)
+    # A product with zeros and ones puts element i where `places[i]` has its one.
     places[at, at + max(-offset, 0), at + max(offset, 0)] = True
     lifted = g.MatMul(g.unsqueeze(self, self.rank - 1), g.constant(places.reshape(size, -1), self.dtype))
     lifted = g.reshape(lifted, [*g.shape_of(self)[:-1], size + abs(offset), size + abs(offset)])

@@ -1,4 +1,4 @@
-"""Order: sort, topk, medians and quantiles, places in sorted tensors, running sums and extremes."""
+"""Translate ops of order: sort, topk, medians and quantiles, places in sorted tensors, running sums and extremes."""
 
 import numpy as np
 
@@ -9,6 +9,7 @@ from .reduce import summed
 
 def ordered(g, self, k, dim, largest, in_order=True):
     """Return the k largest or smallest, and where they lie."""
+    # ONNX's TopK takes no booleans, and onnxruntime implements no integers but int32 and int64.
     if self.dtype in ("bool", "int8", "uint8", "int16"):
         values, at = ordered(g, g.cast(self, "int32"), k, dim, largest, in_order)
         return g.cast(values, self.dtype), at
@@ -64,6 +65,7 @@ def median(g, self, dim=None, keepdim=False):
         return median(g, flat, 0)[0]
     size = self.shape[dim] if self.rank else 1
     if isinstance(size, int):
+        # The median of an even number of elements is the lower of the two in the middle.
         return kthvalue(g, self, (size + 1) // 2, dim, keepdim)
     size = g.size(self, dim)
     results = [g.take(v, g.Div(size - 1, 2), dim) for v in ordered(g, self, size, dim, False)]
@@ -82,6 +84,7 @@ def nanmedian(g, self, dim=None, keepdim=False):
 @lifted
 def _nanmedian(g, self, dim, keepdim):
     values, at, count = _without_nan(g, self, dim)
+    # A line of nothing but NaN has count 0: place 0 is valid, and NaN replaces what is found there.
     place = g.Max(g.Div(count - 1, 2), 0)
     pick = lambda v: _picked(g, v, place, dim)
     none = g.Equal(count, 0)
@@ -137,10 +140,12 @@ def mode(g, self, dim=-1, keepdim=False):
     """Return the smallest of the values that occur most often, and where it occurs last."""
     dim = dim % self.rank
     moved = g.transpose(g.cast(self, "int32") if self.dtype == "bool" else self, dim, -1)
+    # ONNX has no such op: all pairs are compared, and each element's equals are counted.
     equal = g.Equal(g.unsqueeze(moved, moved.rank), g.unsqueeze(moved, moved.rank - 1))
     counts = summed(g, g.cast(equal, "int64"), -1)
     most = g.Equal(counts, g.reduce("Max", counts, -1, True))
     highest = g.reduce("Max", moved, -1, True)
+    # Elements that are rarer become the greatest one, which does not change the least of the others.
     value = g.reduce("Min", g.Where(most, moved, highest), -1, True)
     at = g.ArgMax(g.cast(g.And(most, g.Equal(moved, value)), "int32"), axis=-1, keepdims=1, select_last_index=1)
     at.shape = value.shape
@@ -254,6 +259,7 @@ def diff(g, self, n=1, dim=-1, prepend=None, append=None):
 
 def _places(g, boundaries, values, right):
     test = g.LessOrEqual if right else g.Less
+    # ONNX has no search: the boundaries before each value are counted.
     before = test(boundaries, g.unsqueeze(values, values.rank))
     return g.cast(summed(g, g.cast(before, "int64"), -1), g.dtype)
 
@@ -264,6 +270,7 @@ def histc(g, self, bins=100, min=0, max=0):
         raise NotImplementedError("onnx.export: histc between the extremes of its input has no translation to ONNX")
     flat = g.reshape(self, [-1, 1])
     place = g.Floor((flat - float(min)) * (bins / (float(max) - float(min))))
+    # The last bin includes its upper end.
     place = g.Where(g.Equal(flat, float(max)), g.constant(float(bins - 1), self.dtype), place)
     return summed(g, g.cast(g.Equal(place, g.constant(np.arange(bins, dtype=np.float32), self.dtype)), self.dtype), 0)
 

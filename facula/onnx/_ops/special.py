@@ -1,4 +1,4 @@
-"""Functions of mathematics that ONNX has not, by series and rational approximations in float32."""
+"""Translate mathematical functions that ONNX lacks, by series and rational approximations in float32."""
 
 import math
 
@@ -42,12 +42,14 @@ def in_double(function):
 def lgamma(g, self):
     x = floating(g, self)
     small = g.Less(x, 0.5)
+    # Lanczos' approximation holds from 0.5 on; smaller numbers are reflected below.
     y = g.Where(small, 1.0 - x, x) - 1.0
     total = g.constant(_LANCZOS[0], x.dtype)
     for i, c in enumerate(_LANCZOS[1:], 1):
         total = c / (y + float(i)) + total
     t = y + 7.5
     value = (y + 0.5) * g.Log(t) - t + g.Log(total) + 0.5 * math.log(2 * math.pi)
+    # The reflection formula. The sine is periodic, and only the fraction is accurate for a large x.
     mirrored = math.log(math.pi) - g.Log(g.Abs(g.Sin((x - g.Floor(x)) * math.pi))) - value
     return g.where(g.Equal(g.Abs(x), math.inf), math.inf, g.Where(small, mirrored, value))
 
@@ -72,6 +74,7 @@ def digamma(g, self):
         shift = 1.0 / (y + float(i)) + shift
     z = y + 6.0
     inverse = 1.0 / (z * z)
+    # The asymptotic series, for which z >= 6 is large enough; its coefficients are -B(2k) / 2k.
     series = inverse * _polynomial(inverse, (-1 / 252, 1 / 120, -1 / 12))
     value = g.Log(z) - 0.5 / z + series - shift
     fraction = (x - g.Floor(x)) * math.pi
@@ -79,6 +82,7 @@ def digamma(g, self):
     result = g.Where(small, mirrored, value)
     whole = g.And(small, g.Equal(x, g.Floor(x)))
     result = g.where(g.Equal(x, math.inf), math.inf, result)
+    # -1/x has the sign that PyTorch's result has: -inf at 0.0 and inf at -0.0.
     pole = g.Equal(x, 0.0)
     return g.where(whole, math.nan, g.Where(pole, -g.Reciprocal(x), result))
 
@@ -92,6 +96,7 @@ def _zeta(g, s, x, terms=12):
     power = g.Pow(y, -s)
     total = total + power * (y / (s - 1.0) + 0.5)
     factor, inverse = s * power / y, 1.0 / (y * y)
+    # The coefficients are B(2j) / (2j)!, with Bernoulli's numbers B.
     for j, bernoulli in enumerate((1 / 12, -1 / 720, 1 / 30240, -1 / 1209600, 1 / 47900160), 1):
         total = total + factor * bernoulli
         factor = factor * inverse * (s + (2 * j - 1.0)) * (s + 2.0 * j)
@@ -106,6 +111,7 @@ def zeta(g, self, other):
     result = _zeta(g, g.where(good, s, 2.0), g.where(good, x, 1.0))
     whole = lambda v: g.Equal(v, g.Floor(v))
     pole = g.Or(g.Equal(s, 1.0), g.And(g.And(g.Greater(s, 1.0), g.LessOrEqual(x, 0.0)), whole(x)))
+    # Below zero 32 terms are summed, so that the corrections start above zero for x > -32.
     below = g.And(g.And(g.Greater(s, 1.0), g.Less(x, 0.0)), whole(s))
     result = g.Where(good, result, g.where(below, _zeta(g, s, x, 32), math.nan))
     return g.where(pole, math.inf, result)
@@ -126,6 +132,7 @@ def _polygamma(g, n, self):
     if n == 1:
         value = g.where(g.Equal(x, math.inf), 0.0, value)
     away = x - g.Round(x)
+    # The cosine is computed as a sine: it is accurate near its zeros then.
     cotangent = g.Sin((0.5 - g.Abs(away)) * math.pi) / g.Sin(away * math.pi)
     mirrored = _cotangent_derivative(n, cotangent) * -(math.pi ** (n + 1)) - value
     pole = g.And(g.LessOrEqual(x, 0.0), g.Equal(x, g.Floor(x)))
@@ -140,6 +147,7 @@ def _cotangent_derivative(n, cotangent):
     return _polynomial(cotangent, tuple(map(float, reversed(factors.coef))))
 
 
+# Enough for float64 where the series and the fraction converge slowest, near x = a; ONNX loops have no early end here.
 _STEPS = 300
 
 
@@ -156,6 +164,7 @@ def _lower_part(g, a, x):
 
 def _upper_part(g, a, x):
     """Return the continued fraction of the upper one, for larger x (Lentz' method)."""
+    # Lentz' method replaces zeros by a tiny number, so that it never divides by zero.
     tiny = 1e-300
     b = x + 1.0 - a
     d = 1.0 / b
@@ -182,8 +191,12 @@ def _incomplete(g, a, x, upper):
     a.shape = x.shape = like
     below = g.Less(x, a + 1.0)
     good = g.And(g.And(g.Greater(x, 0.0), g.Greater(a, 0.0)), g.And(g.Less(x, math.inf), g.Less(a, math.inf)))
+    # All branches are computed for all elements: where the formulas do not hold, 1 stands in and is replaced at the
+    # end.
     one = lambda v: g.where(good, v, 1.0)
+    # Either part gets numbers for which it converges where the other one's result is taken, too.
     start, end = g.Where(below, one(x), one(a)), g.where(g.Or(below, g.Not(good)), one(a) + 2.0, x)
+    # x^a exp(-x) / gamma(a); the factors may overflow where their product does not, their logarithms do not.
     factor = g.Exp(one(a) * g.Log(one(x)) - one(x) - lgamma(g, one(a)))
     g.dtype = "float64"
     low = factor * _lower_part(g, one(a), start)
@@ -226,6 +239,7 @@ _ERFINV_ENDS = (
 @op("erfinv special_erfinv")
 def erfinv(g, self):
     x = floating(g, self)
+    # Near the ends the factors have digits that 1 - x^2 has lost.
     w = -g.Log((1.0 - x) * (1.0 + x))
     middle = _polynomial(w - 2.5, _ERFINV_MIDDLE)
     ends = _polynomial(g.Sqrt(g.Max(w, 0.0)) - 3.0, _ERFINV_ENDS)
@@ -247,6 +261,7 @@ _I0_LARGE = (0.00392377, -0.01647633, 0.02635537, -0.02057706, 0.00916281, -0.00
 def i0(g, self):
     x = g.Abs(floating(g, self))
     t = x / 3.75
+    # Both formulas are computed for all elements, and the second one would divide by zero at 0.
     large = g.Max(x, 3.75)
     return g.Where(
         g.Less(x, 3.75), _polynomial(t * t, _I0_SMALL), g.Exp(large) / g.Sqrt(large) * _polynomial(3.75 / large, _I0_LARGE)
@@ -272,6 +287,7 @@ def log_ndtr(g, self):
     series = _polynomial(inverse, (10395.0, -945.0, 105.0, -15.0, 3.0, -1.0, 1.0))
     tail = safe * safe * -0.5 - g.Log(-safe) - 0.5 * math.log(2 * math.pi) + g.Log(series)
     near = g.where(far, 0.0, x)
+    # erfc(|x| / sqrt(2)) is the regularized upper incomplete gamma function at (1/2, x^2 / 2).
     half = _incomplete(g, g.constant(0.5, "float64"), near * near * 0.5, True) * 0.5
     return g.Where(far, tail, g.Log(g.Where(g.Less(x, 0.0), half, 1.0 - half)))
 

@@ -1,4 +1,4 @@
-"""Tensors cut into parts, put together, repeated, turned and padded."""
+"""Translate ops that split, join, repeat, flip and pad tensors."""
 
 import numpy as np
 
@@ -88,6 +88,7 @@ def chunk(g, self, chunks, dim=0):
         size = g.Div(g.size(self, dim) + (chunks - 1), chunks)
         return [g.cut(self, dim, size * i, size * (i + 1)) for i in range(len(g.results) or chunks)]
     length = self.shape[dim]
+    # All chunks but the last are equally long, so that there may be fewer than requested.
     size = max(-(-length // chunks), 1)
     return cuts(g, self, [min(size, length - i) for i in range(0, length, size)] or [0] * chunks, dim)
 
@@ -128,6 +129,7 @@ def flip(g, self, dims):
     dims = [d % self.rank for d in dims] if self.rank else []
     if not dims:
         return self
+    # An end before the first element; -1 would stand for the last one.
     ends = [-(2**63)] * len(dims)
     result = g.Slice(self, [-1] * len(dims), ends, dims, [-1] * len(dims))
     result.shape = self.shape
@@ -201,6 +203,7 @@ def repeat_interleave_tensor(g, self, repeats=None, dim=None, output_size=None):
     ends = g.CumSum(g.cast(counts, "int64"), 0)
     total = g.scalar(g.cut(ends, 0, -1, 2**63 - 1))
     places = g.unsqueeze(g.Range(0, total, 1), 1)
+    # A place belongs to the first entry whose end lies behind it: the ends before it are counted.
     which = g.reduce("Sum", g.cast(g.GreaterOrEqual(places, g.unsqueeze(ends, 0)), "int64"), 1)
     if repeats is None:
         return which

@@ -1,4 +1,4 @@
-"""Questions about packages, and about what one would hold."""
+"""Analyze packages, and what a package would contain."""
 
 from .find_first_use_of_broken_modules import find_first_use_of_broken_modules
 from .is_from_package import is_from_package

@@ -1,4 +1,4 @@
-"""How the modules that cannot be packed came to be needed."""
+"""Find out why modules that cannot be packed are needed."""
 
 from __future__ import annotations
 

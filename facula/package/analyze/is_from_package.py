@@ -1,4 +1,4 @@
-"""Whether something came out of a package."""
+"""Tell whether an object came out of a package."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Where PyTorch keeps what its own tests are written with; tests of extensions take some of it from here."""
+"""Provide parts of PyTorch's internal testing module that tests of extensions import."""

@@ -1,4 +1,4 @@
-"""The base class of test cases."""
+"""Define the base class of test cases."""
 
 import unittest
 
@@ -6,7 +6,7 @@ from facula.testing import assert_close
 
 
 class TestCase(unittest.TestCase):
-    """A test case whose `assertEqual` compares tensors by value, in lists and dicts, too."""
+    """Compare tensors by value in `assertEqual`, in lists and dicts, too."""
 
     def assertEqual(self, x, y, msg=None, *, atol=None, rtol=None, equal_nan=True, exact_dtype=True, exact_device=False):
         """Compare numbers and tensors within the tolerances of `assert_close`, lists and dicts by parts, the rest by `==`."""

@@ -1,4 +1,4 @@
-"""Checks of operators that programs register."""
+"""Check operators that programs register."""
 
 from facula.library import opcheck
 

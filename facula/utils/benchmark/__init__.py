@@ -1,4 +1,4 @@
-"""Timing of statements: Timer measures, Measurement holds the times, Compare prints them as a table, Fuzzer makes inputs."""
+"""Time statements: Timer measures, Measurement holds the times, Compare prints them as a table, and Fuzzer makes inputs."""
 
 from .compare import Colorize, Compare
 from .fuzzer import FuzzedParameter, FuzzedTensor, Fuzzer, ParameterAlias

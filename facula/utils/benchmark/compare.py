@@ -1,4 +1,4 @@
-"""Measurements as a table: a row for each sub-label (or statement), a column for each description."""
+"""Print measurements as a table with a row for each sub-label (or statement) and a column for each description."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _GREEN, _BOLD, _END = "\033[92m", "\033[1m", "\033[0m"
 
 
 class Colorize(enum.Enum):
-    """Among which measurements of a table the best is colored: NONE, COLUMNWISE or ROWWISE.
+    """Name the measurements of a table among which the best one is colored: NONE, COLUMNWISE or ROWWISE.
 
     >>> torch.utils.benchmark.Colorize.ROWWISE.value
     'rowwise'
@@ -26,7 +26,7 @@ class Colorize(enum.Enum):
 
 
 class Compare:
-    """A table for each label, with a section for each number of threads, in one unit of time.
+    """Print a table for each label, with a section for each number of threads, in one unit of time.
 
     Rows are sub-labels (or statements), columns descriptions; measurements of the same are joined.
 

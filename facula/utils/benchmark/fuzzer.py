@@ -1,4 +1,4 @@
-"""Inputs made at random: sizes, strides and contents that follow from parameters with distributions."""
+"""Make random inputs: sizes, strides and contents that follow from parameters with distributions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ATTEMPTS = 1000
 
 
 class ParameterAlias:
-    """Stands for the value of another parameter, among the values of a distribution.
+    """Refer to the value of another parameter among the values of a distribution.
 
     Args:
         alias_to: the name of that parameter.
@@ -51,7 +51,7 @@ def _uniform(state, minval, maxval):
 
 
 class FuzzedParameter:
-    """A number (or another value) that is drawn anew for each input.
+    """Draw a number, or another value, anew for each input.
 
     Args:
         name: what tensors and constraints call it.
@@ -101,7 +101,7 @@ class FuzzedParameter:
 
 
 class FuzzedTensor:
-    """A tensor whose size follows from parameters, in some layout of memory.
+    """Make a tensor whose size and layout in memory follow from parameters.
 
     Args:
         name: what it is called.
@@ -201,6 +201,7 @@ class FuzzedTensor:
         if state.rand() > self._probability_contiguous:
             while dim > 1 and np.all(order == np.arange(dim)):
                 order = state.permutation(dim)
+            # The shape stays, and the dimensions lie in another order in memory.
             raw = raw.permute(order.tolist()).contiguous().permute(np.argsort(order).tolist())
         tensor = raw[tuple(slice(0, length * step, step) for length, step in zip(size, steps))]
         properties = {
@@ -211,7 +212,7 @@ class FuzzedTensor:
 
 
 class Fuzzer:
-    """Sets of tensors for measurements, drawn at random, the same ones for the same seed.
+    """Make sets of random tensors for measurements; the same seed gives the same sets.
 
     Args:
         parameters: `FuzzedParameter`s, or lists of them.

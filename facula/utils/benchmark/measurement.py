@@ -1,4 +1,4 @@
-"""Times of one statement, and what can be said from them."""
+"""Hold the times of one statement, and compute statistics of them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NOISY = 0.1, 0.25  # interquartile range over median from which a measurement i
 
 @dataclasses.dataclass(init=True, repr=False, eq=True, frozen=True)
 class TaskSpec:
-    r"""What is measured: statements and the names that tables show.
+    r"""Describe what is measured: the statements, and the names that tables show.
 
     Args:
         stmt, setup: the statement, and what runs before it.
@@ -61,7 +61,7 @@ class TaskSpec:
 
 
 class Measurement:
-    """Times of blocks of runs.
+    """Hold the times of blocks of runs.
 
     Args:
         number_per_run: runs in a block.
@@ -130,6 +130,8 @@ class Measurement:
         """Figures of the median that twice its standard error, estimated from the quartiles of a normal sample, leaves."""
         if len(self.raw_times) < 2:
             return _FEW_FIGURES
+        # The standard error of a median is sqrt(pi / 2), about 1.2533, times that of a mean, and the quartiles of a
+        # normal distribution are 1.349 standard deviations apart.
         error = 2 * 1.2533 * self.iqr / 1.349 / math.sqrt(len(self.raw_times))
         if error == 0:
             return _MANY_FIGURES
@@ -230,7 +232,7 @@ def ordered_unique(elements: Any) -> list[str | tuple[int, str, str]]:
 
 
 @contextlib.contextmanager
-def set_torch_threads(n):
+def set_torch_threads(n: int):
     """Return a context manager: within the block, ops use `n` threads.
 
     >>> with torch.utils.benchmark.set_torch_threads(1):

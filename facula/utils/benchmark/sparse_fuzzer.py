@@ -1,4 +1,4 @@
-"""Sparse inputs made at random."""
+"""Make random sparse inputs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["FuzzedSparseTensor"]
 
 
 class FuzzedSparseTensor(FuzzedTensor):
-    """A sparse tensor of layout COO whose size follows from parameters.
+    """Make a sparse tensor of layout COO whose size follows from parameters.
 
     Args:
         name, size, min_elements, max_elements, dim_parameter, dtype, cuda: as of `FuzzedTensor`.

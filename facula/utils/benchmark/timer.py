@@ -1,4 +1,4 @@
-"""Running a statement often enough to say how long it takes."""
+"""Run a statement often enough to tell how long it takes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ timer: Callable[[], float] = time.perf_counter
 
 
 class Language(enum.Enum):
-    """The language of a measured statement: PYTHON, the only one that is supported, or CPP.
+    """Name the language of a measured statement: PYTHON, the only one that is supported, or CPP.
 
     >>> torch.utils.benchmark.Language.PYTHON.name
     'PYTHON'
@@ -31,7 +31,7 @@ class Language(enum.Enum):
 
 
 class Timer:
-    """Measures a statement, after one warm-up, with a given number of threads (one unless said otherwise).
+    """Measure a statement after one warm-up, with a given number of threads (one unless stated otherwise).
 
     Args:
         stmt: Python source of what is measured.
@@ -84,6 +84,7 @@ class Timer:
         self._task_spec = TaskSpec(stmt, setup, global_setup, label, sub_label, description, env, num_threads)
 
     def _seconds(self, number):
+        # A coarse clock may show no difference, and times are divided by later.
         return max(self._timer.timeit(number), 1e-9)
 
     def timeit(self, number: int = 1000000) -> Measurement:
@@ -99,7 +100,7 @@ class Timer:
             callback: is called with the runs of a block and its seconds, after each.
             min_run_time: seconds.
 
-        Returns a Measurement.
+        Returns: a Measurement.
         """
         with set_torch_threads(self._task_spec.num_threads):
             number = self._block_size(min_run_time)
@@ -115,7 +116,7 @@ class Timer:
             min_run_time, max_run_time: seconds that blocks take together, at least and about at most.
             callback: is called with the runs of a block and its seconds, after each.
 
-        Returns a Measurement.
+        Returns: a Measurement.
         """
 
         def steady(times):

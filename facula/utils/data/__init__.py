@@ -1,4 +1,4 @@
-"""Datasets, samplers and the DataLoader."""
+"""Define datasets, samplers and the DataLoader."""
 
 from __future__ import annotations
 

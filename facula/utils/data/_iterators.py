@@ -1,4 +1,4 @@
-"""What iterators of a DataLoader have in common, and the one that fetches in this process."""
+"""Define the base class of the iterators of a DataLoader, and the iterator that fetches in this process."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .sampler import _draw_seed
 
 
 class _BaseDataLoaderIter:
-    """One pass over a DataLoader."""
+    """Make one pass over a DataLoader."""
 
     def __init__(self, loader):
         self._dataset = loader.dataset
@@ -96,7 +96,7 @@ def _can_pin(loader):
 
 
 class _SingleProcessDataLoaderIter(_BaseDataLoaderIter):
-    """Fetches in this process."""
+    """Fetch batches in this process."""
 
     def __init__(self, loader):
         super().__init__(loader)

@@ -1,4 +1,4 @@
-"""The DataLoader iterator that has worker processes fetch ahead.
+"""Define the DataLoader iterator whose worker processes fetch ahead.
 
 Each worker has a socket of its own: requests (batch number, indices) go one way, (batch number, batch) come
 back. Nothing is shared between workers, so one that is killed leaves no lock held; its end closes and is seen
@@ -37,6 +37,7 @@ class _Worker:
 
 class _MultiProcessingDataLoaderIter(_PrefetchingDataLoaderIter):
     def _start_workers(self, loader):
+        # A forked child inherits this iterator; only the process that made it may end the workers.
         self._owner = os.getpid()
         self._poll = select.poll()
         self._by_descriptor = {}
@@ -60,6 +61,8 @@ class _MultiProcessingDataLoaderIter(_PrefetchingDataLoaderIter):
     def _start(self, context, number, init_fn):
         here, there = Channel.pair()
         forked = context.get_start_method() == "fork"
+        # A forked worker closes the descriptors of its siblings: as long as it held a copy, they would not see the
+        # parent's end.
         inherited = [w.channel.socket for w in self._workers_status] + [here.socket] if forked else []
         process = context.Process(
             target=_worker_loop,
@@ -134,6 +137,7 @@ class _MultiProcessingDataLoaderIter(_PrefetchingDataLoaderIter):
         self._report_death(worker)
 
     def _report_death(self, worker):
+        # The connection may end a moment before the process does, and without the join there is no exit code.
         worker.process.join(GRACE)
         pid, code = worker.process.pid, worker.process.exitcode
         how = "closed its connection" if code is None else f"ended with exit code {code}"
@@ -155,6 +159,7 @@ class _MultiProcessingDataLoaderIter(_PrefetchingDataLoaderIter):
         if self._pinning:
             self._pinning.stop()
         for worker in self._workers_status:
+            # All connections are closed before any worker is waited for, so that the workers end at the same time.
             worker.channel.hang_up()
         deadline = time.monotonic() + GRACE
         for worker in self._workers_status:

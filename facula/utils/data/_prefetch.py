@@ -1,4 +1,6 @@
-"""What DataLoader iterators with workers have in common: who gets which indices, and in which order batches are given."""
+"""Define the base class of DataLoader iterators with workers: it assigns indices to workers and determines the order of
+batches.
+"""
 
 import itertools
 import sys
@@ -13,9 +15,9 @@ GRACE = 5.0  # seconds that a worker gets to finish its sample when the iterator
 
 
 class _PrefetchingDataLoaderIter(_BaseDataLoaderIter):
-    """Has workers fetch ahead. A subclass starts them, waits for what they answer, and ends them.
+    """Fetch batches ahead in workers. A subclass starts the workers, waits for their results, and ends them.
 
-    A worker has a `channel`, which sends it requests, and is `active` as long as it has a stream to give from.
+    A worker has a `channel`, which sends it requests. It is `active` as long as it has a stream to read.
     """
 
     def __init__(self, loader):
@@ -44,6 +46,8 @@ class _PrefetchingDataLoaderIter(_BaseDataLoaderIter):
         self._arrived = {}  # batch number -> batch
         for worker in self._workers_status:
             worker.active = True
+        # Workers take turns, also across epochs, so that equal seeds give equal batches whatever the speed of a worker
+        # is.
         self._turns = itertools.cycle(self._workers_status)
         if not first_iter:
             self._resume()
@@ -60,6 +64,7 @@ class _PrefetchingDataLoaderIter(_BaseDataLoaderIter):
         waiting = len(self._workers_status)
         while waiting:
             for _, (answer, _) in self._answers():
+                # Other answers are batches of the old epoch, which are dropped.
                 waiting -= isinstance(answer, _ResumeIteration)
 
     # -- requests ---------------------------------------------------------------------------------
@@ -85,6 +90,7 @@ class _PrefetchingDataLoaderIter(_BaseDataLoaderIter):
     def _can_take(self, worker):
         if not worker.active:
             return False
+        # Every batch that is given in order causes one request, so no worker can have too many.
         if self._in_order:
             return True
         busy = sum(other is worker for other in self._outstanding.values())

@@ -1,7 +1,8 @@
-"""The DataLoader iterator that has worker threads fetch ahead.
+"""Define the DataLoader iterator whose worker threads fetch ahead.
 
-Threads share the dataset and hand batches over as they are: nothing is pickled, nothing copied. Each has a queue of requests;
-what they answer comes in one queue. They know these queues and not the iterator, which ends them when nobody has it any more.
+Threads share the dataset and pass batches on as they are: nothing is pickled or copied. Each thread has a queue of
+requests, and all results arrive in one queue. Threads refer to these queues and not to the iterator, which ends them when
+it is freed.
 """
 
 import atexit
@@ -18,11 +19,12 @@ from . import _utils
 from ._prefetch import GRACE, _PrefetchingDataLoaderIter
 from ._utils.worker import WorkerInfo, _Fetching, _generators, _IterableDatasetStopIteration, _of_thread, _ResumeIteration
 
+# Weakly, so that an iterator that the program drops ends its threads at once.
 _running = weakref.WeakSet()  # iterators
 
 
 class _Requests:
-    """What the program sends a thread."""
+    """Queue the requests that the program sends to a thread."""
 
     def __init__(self):
         self._queue = queue.SimpleQueue()
@@ -34,6 +36,7 @@ class _Requests:
     def close(self):
         """Take no more requests: those that are waiting are forgotten."""
         self._closed.set()
+        # This wakes a thread that waits in get(); the event alone would not.
         self._queue.put(None)
 
     def __iter__(self):
@@ -42,7 +45,7 @@ class _Requests:
 
 
 class _Worker(threading.Thread):
-    """A worker thread; `number`, `channel` and `active` are what the iterator asks for."""
+    """Run a worker thread; the iterator uses its `number`, `channel` and `active`."""
 
     def __init__(self, info, parts, init_fn, answers, device):
         super().__init__(name=f"facula_data_{info.id}", daemon=True)

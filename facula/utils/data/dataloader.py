@@ -1,4 +1,4 @@
-"""DataLoader: batches of a dataset, fetched in this process or ahead of time by worker processes."""
+"""Define DataLoader, which makes batches of a dataset in this process or ahead of time in worker processes."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _collate_fn_t = collections.abc.Callable[[list[_T]], Any]
 
 
 class _InfiniteConstantSampler(Sampler["None"]):
-    """Stands in for a sampler where the dataset is a stream: None, for ever."""
+    """Yield None forever, in the place of indices, where the dataset is a stream."""
 
     def __iter__(self) -> Any:
         return itertools.repeat(None)
@@ -141,6 +141,7 @@ class DataLoader(Generic[_T_co]):
         self.collate_fn: Any = collate_fn or (default_collate if self._auto_collation else default_convert)
         self.persistent_workers = persistent_workers
         self._IterableDataset_len_called = None  # what len() said, to warn when a stream gives more
+        # From here on `__setattr__` refuses to change what the samplers were made from.
         self._initialized = True
         self.check_worker_number_rationality()
 
@@ -218,6 +219,7 @@ class DataLoader(Generic[_T_co]):
 
         >>> torch.utils.data.DataLoader([1, 2]).check_worker_number_rationality()
         """
+        # The processors that this process may use can be fewer than those of the machine.
         available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
         if self.num_workers and available and self.num_workers > available:
             warnings.warn(

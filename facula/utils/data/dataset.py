@@ -1,4 +1,4 @@
-"""Datasets: by index (`Dataset`) or as a stream (`IterableDataset`), and ways to combine them."""
+"""Define datasets by index (`Dataset`) or as a stream (`IterableDataset`), and combinations of them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _T_co = TypeVar("_T_co", covariant=True)
 
 
 class Dataset(Generic[_T_co]):
-    """Base class of samples by index. A subclass defines `__getitem__(index)`, and `__len__` for most samplers.
+    """Provide samples by index. A subclass defines `__getitem__(index)`, and `__len__` for most samplers.
 
     It may also define `__getitems__(indices)`, which fetches a whole batch at once as a list of samples. ``+`` joins two
     datasets.
@@ -62,7 +62,7 @@ class Dataset(Generic[_T_co]):
 
 
 class IterableDataset(Dataset[_T_co], Iterable[_T_co]):
-    """Base class of samples as a stream: a subclass defines `__iter__`.
+    """Provide samples as a stream: a subclass defines `__iter__`.
 
     With several workers each iterates its own copy; `get_worker_info()` says which part to yield.
 
@@ -78,7 +78,7 @@ class IterableDataset(Dataset[_T_co], Iterable[_T_co]):
 
 
 class TensorDataset(Dataset["tuple[Tensor, ...]"]):
-    """Sample i is the tuple of ``tensor[i]`` for each tensor.
+    """Combine tensors: sample i is the tuple of ``tensor[i]`` for each tensor.
 
     Args:
         tensors: tensors (N, ...) with the same N.
@@ -107,7 +107,7 @@ class TensorDataset(Dataset["tuple[Tensor, ...]"]):
 
 
 class StackDataset(Dataset["Any"]):
-    """Sample i is the tuple, or for keyword arguments the dict, of sample i of each dataset.
+    """Combine datasets: sample i is the tuple, or for keyword arguments the dict, of sample i of each dataset.
 
     Args:
         args: datasets of one length, for tuples.

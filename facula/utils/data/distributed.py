@@ -1,4 +1,4 @@
-"""The sampler that gives each of several processes its own part of a dataset."""
+"""Define the sampler that gives each of several processes its own part of a dataset."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Of which pipes a data pipe is made."""
+"""List the pipes from which a data pipe is made."""
 
 from __future__ import annotations
 
@@ -29,6 +29,9 @@ def _inner(value, seen):
 def traverse_dps(datapipe: Any) -> dict[int, Any]:
     """Return {id: (pipe, the same of the pipes that it is made of)}, of the pipe `datapipe`.
 
+    Args:
+        datapipe: the pipe.
+
     Errors: RuntimeError for what is no pipe.
 
     >>> pipe = torch.utils.data.datapipes.iter.IterableWrapper([1, 2]).map(str)
@@ -57,6 +60,8 @@ def traverse(datapipe: Any, only_datapipe: Any = None) -> dict[int, Any]:
     Args:
         datapipe: the pipe.
         only_datapipe: must not be False: objects that are no pipes are not gone through.
+
+    Returns: what `traverse_dps` returns.
 
     >>> pipe = torch.utils.data.datapipes.iter.IterableWrapper([1, 2])
     >>> list(torch.utils.data.graph.traverse(pipe, only_datapipe=True)) == [id(pipe)]

@@ -1,4 +1,4 @@
-"""Settings for all pipes of which a data pipe is made."""
+"""Apply settings to all pipes from which a data pipe is made."""
 
 from __future__ import annotations
 
@@ -25,6 +25,9 @@ __all__ = ["apply_random_seed", "apply_sharding", "apply_shuffle_seed", "apply_s
 
 def get_all_graph_pipes(graph: dict[int, Any]) -> list[Any]:
     """Return the pipes of `graph`, which `traverse_dps` gives, each once, as a list.
+
+    Args:
+        graph: what `traverse_dps` returns.
 
     >>> pipe = torch.utils.data.datapipes.iter.IterableWrapper([1, 2]).map(str)
     >>> torch.utils.data.graph_settings.get_all_graph_pipes(torch.utils.data.graph.traverse_dps(pipe))
@@ -118,6 +121,12 @@ def apply_shuffle_settings(datapipe: IterDataPipe[Any],
 def apply_shuffle_seed(datapipe: Any, rng: Any) -> IterDataPipe[Any]:
     """Call `apply_random_seed`, of which this is the old name, with the same arguments `datapipe` and `rng`.
 
+    Args:
+        datapipe: the pipe.
+        rng: a Generator.
+
+    Returns: the pipe.
+
     >>> pipe = torch.utils.data.datapipes.iter.IterableWrapper(range(5)).shuffle()
     >>> torch.utils.data.graph_settings.apply_shuffle_seed(pipe, torch.Generator().manual_seed(0)) is pipe
     True
@@ -127,6 +136,12 @@ def apply_shuffle_seed(datapipe: Any, rng: Any) -> IterDataPipe[Any]:
 
 def apply_random_seed(datapipe: IterDataPipe[Any], rng: Generator) -> IterDataPipe[Any]:
     """Give every pipe of which `datapipe` is made a seed of its own, drawn by the Generator `rng`; give the pipe.
+
+    Args:
+        datapipe: the pipe.
+        rng: a Generator, from which the seeds are drawn.
+
+    Returns: the pipe.
 
     >>> pipe = torch.utils.data.datapipes.iter.IterableWrapper(range(5)).shuffle()
     >>> seeded = torch.utils.data.graph_settings.apply_random_seed

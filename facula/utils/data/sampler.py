@@ -1,4 +1,4 @@
-"""Samplers: in which order a DataLoader asks a dataset for its samples.
+"""Define samplers, which determine the order in which a DataLoader reads the samples of a dataset.
 
 The random draws follow PyTorch's one for one, so that equal seeds give equal orders.
 """
@@ -31,7 +31,7 @@ _DRAWN_AT_ONCE = 32  # with replacement, indices are drawn in blocks of this man
 
 
 class Sampler(Generic[_T_co]):
-    """Base class of iterables over indices. A subclass defines `__iter__`, and `__len__` for ``len(loader)``.
+    """Iterate over indices. A subclass defines `__iter__`, and `__len__` for ``len(loader)``.
 
     Args:
         data_source: accepted without effect.

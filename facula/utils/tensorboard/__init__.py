@@ -1,4 +1,4 @@
-"""Writes what TensorBoard shows: scalars, histograms, images, text, embeddings, graphs, and the rest.
+"""Write what TensorBoard shows: scalars, histograms, images, text, embeddings, graphs, and others.
 
 Needs the package `tensorboard`, whose record format and plugin messages it uses.
 """

@@ -1,4 +1,4 @@
-"""PyTorch's private name of what makes arrays of tensors and numbers."""
+"""Provide the conversion of tensors and numbers to arrays under PyTorch's private name."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""The graph of a module: every op that one call runs, in the scope of the submodule that runs it.
+"""Record the graph of a module: every op that one call runs, in the scope of the submodule that runs it.
 
 A function mode sees the ops; hooks around the submodules give the scopes. A tensor is known by the node that made it,
 so that what the module computes in Python, between its submodules, is in the picture too.
@@ -20,7 +20,7 @@ from facula.utils._pytree import tree_leaves
 
 
 class _Recorder(TorchFunctionMode):
-    """Collects nodes while it is entered."""
+    """Collect nodes in a block."""
 
     def __init__(self):
         self.nodes: list[NodeDef] = []
@@ -130,4 +130,5 @@ def module_graph(model, inputs, strict: bool) -> GraphDef:
     for i, value in enumerate(_tensors(results)):
         source = recorder.maker(value)
         recorder.add(f"output/{i}", "Output", [source] if source else [], [value])
+    # TensorBoard expects a version of the format; PyTorch's writer states the same one.
     return GraphDef(node=recorder.nodes, versions=VersionDef(producer=22))

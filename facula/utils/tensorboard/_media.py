@@ -1,4 +1,4 @@
-"""Arrays as TensorBoard stores them: pixels in PNG and GIF files, sound in WAV files.
+"""Encode arrays as TensorBoard stores them: pixels as PNG and GIF files, sound as WAV files.
 
 The PNG writer follows the format's specification (ISO/IEC 15948): a signature, then chunks of length, type, data and
 CRC-32; the pixels are rows, each behind a filter byte, compressed as one zlib stream.
@@ -16,7 +16,7 @@ import numpy as np
 
 import facula
 
-_PNG_COLOUR_TYPES = {1: 0, 2: 4, 3: 2, 4: 6}  # channels -> grey, grey + alpha, RGB, RGBA
+_PNG_COLOR_TYPES = {1: 0, 2: 4, 3: 2, 4: 6}  # channels -> gray, gray + alpha, RGB, RGBA
 
 
 def to_numpy(value) -> np.ndarray:
@@ -71,11 +71,11 @@ def tile(images: np.ndarray, columns: int = 8) -> np.ndarray:
 def png(pixels: np.ndarray) -> bytes:
     """Return (H, W, C) uint8, C from 1 to 4, as a PNG file."""
     height, width, channels = pixels.shape
-    if channels not in _PNG_COLOUR_TYPES:
+    if channels not in _PNG_COLOR_TYPES:
         raise ValueError(f"SummaryWriter: an image has 1 to 4 channels, got shape (H, W, C) = {tuple(pixels.shape)}")
     rows = np.zeros((height, 1 + width * channels), np.uint8)  # filter byte 0: none
     rows[:, 1:] = pixels.reshape(height, -1)
-    header = struct.pack(">IIBBBBB", width, height, 8, _PNG_COLOUR_TYPES[channels], 0, 0, 0)
+    header = struct.pack(">IIBBBBB", width, height, 8, _PNG_COLOR_TYPES[channels], 0, 0, 0)
     chunks = ((b"IHDR", header), (b"IDAT", zlib.compress(rows.tobytes())), (b"IEND", b""))
     return b"\x89PNG\r\n\x1a\n" + b"".join(
         struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data)) for kind, data in chunks

@@ -1,4 +1,4 @@
-"""PyTorch's private name of what brings pictures into one form."""
+"""Provide the conversion of pictures to one form under PyTorch's private name."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""What an event carries: each function makes one `Summary` message of TensorBoard.
+"""Make the contents of events; each function makes one `Summary` message of TensorBoard.
 
 The layouts of the messages (which tensor a plugin expects, under which tag) are those of the `tensorboard` package.
 """

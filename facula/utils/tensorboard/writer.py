@@ -1,4 +1,4 @@
-"""`SummaryWriter`: one method for each kind of thing that TensorBoard shows.
+"""Define `SummaryWriter`, which has one method for each kind of data that TensorBoard shows.
 
 Long because one class of PyTorch's has all of them, each with its arguments and an example.
 """
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class FileWriter:
-    """One event file in `log_dir`; events are written by a thread of their own.
+    """Write one event file in `log_dir`, from a thread of its own.
 
     Args:
         log_dir: the directory, which is made where it is not there.
@@ -112,10 +112,9 @@ class FileWriter:
 
 
 class SummaryWriter:
-    """Writes event files for TensorBoard, which shows them: ``tensorboard --logdir runs``.
+    """Write event files for TensorBoard, which shows them: ``tensorboard --logdir runs``.
 
-    Values may be tensors, NumPy arrays or numbers. Every method that adds some takes these arguments: `tag`, the name under
-    which they are shown; `global_step`, the step at which they hold; `walltime`, the time in seconds (now, unless given).
+    Values may be tensors, NumPy arrays or numbers.
 
     Args:
         log_dir: directory of the run; the default is ``runs/<date>_<host><comment>``.
@@ -124,6 +123,11 @@ class SummaryWriter:
         max_queue: how many events wait before adding one blocks.
         flush_secs: how often, in seconds, the files are flushed.
         filename_suffix: added to the files' names.
+
+    Arguments of methods:
+        tag: the name under which values are shown.
+        global_step: the step at which they hold; None for no step.
+        walltime: the time in seconds since 1970; None for now.
 
     >>> import os, tempfile
     >>> with torch.utils.tensorboard.SummaryWriter(tempfile.mkdtemp()) as writer:

@@ -122,7 +122,7 @@ template <class To>
 void round_loop(int64_t n, To* o, const float* a) {
   constexpr int64_t lanes = kWideLanes<float>;
   int64_t i = 0;
-  for (; i + 2 * lanes <= n; i += 2 * lanes) store_neighbours(o + i, load_wide(a + i), load_wide(a + i + lanes));
+  for (; i + 2 * lanes <= n; i += 2 * lanes) store_neighbors(o + i, load_wide(a + i), load_wide(a + i + lanes));
   for (; i + lanes <= n; i += lanes) store_rounded(o + i, load_wide(a + i));
   for (; i < n; ++i) o[i] = rounded<To>(a[i]);
 }

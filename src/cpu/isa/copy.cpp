@@ -28,7 +28,7 @@ constexpr int64_t kChunk = 1024;
 
 Plan copy_plan_by_rows(const Tensor& out, const Tensor& in) {
   Plan plan = copy_plan(out, in);
-  // rows of a few elements cost more to find than to copy: walk along the longer neighbour instead
+  // rows of a few elements cost more to find than to copy: walk along the longer neighbor instead
   bool dense = plan.out.strides[0] == out.item_size() && plan.in[0].strides[0] == out.item_size();
   int64_t few = dense && plan.out.dtype == plan.in[0].dtype ? 4 / out.item_size() : kTile / 2;
   if (plan.shape.size() > 1 && plan.shape[0] < few && plan.shape[1] > plan.shape[0]) {
@@ -154,7 +154,7 @@ void copy_stepping(const CopiedRows& m) {
   });
 }
 
-/// Rows that become the elements of triples, as the planes of an image in colour become channels.
+/// Rows that become the elements of triples, as the planes of an image in color become channels.
 template <class T>
 void interleave_three(const CopiedRows& m) {
   using E = typename Element<T>::type;

@@ -2,7 +2,7 @@
 // in registers.
 //
 // In a buffer a point is a pair of vectors: the real parts of all lanes, then the imaginary parts. In tensors complex
-// numbers lie one by one; neighbours are taken apart by shuffles inside of 16 bytes, which change their order in the
+// numbers lie one by one; neighbors are taken apart by shuffles inside of 16 bytes, which change their order in the
 // lanes (kOrder) in the same way as the shuffles that put them together again.
 #pragma once
 
@@ -18,7 +18,7 @@ constexpr int kLanes = VectorOf<T>::lanes;
 template <class T>
 constexpr int kPair = 2 * kLanes<T>;  // numbers of a point in a buffer
 
-// ---- neighbouring complex numbers and lanes
+// ---- neighboring complex numbers and lanes
 
 template <class T>
 constexpr int kUnit = 16 / static_cast<int>(sizeof(T));  // numbers that shuffles keep together

@@ -8,7 +8,7 @@
 
 namespace facula::cpu::FACULA_ISA {
 
-/// Where a pass reads or writes: complex numbers of neighbouring transforms in a tensor, `step` numbers from point to
+/// Where a pass reads or writes: complex numbers of neighboring transforms in a tensor, `step` numbers from point to
 /// point, or a buffer.
 template <class T>
 struct ColumnIn {
@@ -117,7 +117,7 @@ FACULA_INLINE void butterfly(const In& in, int64_t from, int64_t apart, const Ou
   }
 }
 
-/// The first of several passes: neighbouring points have factors of their own.
+/// The first of several passes: neighboring points have factors of their own.
 template <int radix, class T, class In>
 [[gnu::noinline]] void first_pass(const FftStage& s, const In& in, T* out, const T* w) {
   for (int64_t p = 0; p < s.count; ++p, w += 2 * (radix - 1))

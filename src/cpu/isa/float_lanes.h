@@ -136,7 +136,7 @@ template <class T, class V, size_t... i>
   std::memcpy(to, &narrow, sizeof narrow);
 }
 template <class T, class V>
-[[gnu::always_inline]] inline void store_neighbours(T* to, V low, V high) {
+[[gnu::always_inline]] inline void store_neighbors(T* to, V low, V high) {
   if constexpr (std::is_same_v<T, BFloat16> && sizeof(V) == 64) {
     store_halves(to, low, high, std::make_index_sequence<32>());
   } else {
@@ -145,7 +145,7 @@ template <class T, class V>
   }
 }
 
-/// Two vectors of neighbours, in the order of load_pair().
+/// Two vectors of neighbors, in the order of load_pair().
 template <class V>
 struct PairOf {
   V first, second;

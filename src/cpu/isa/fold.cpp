@@ -1,6 +1,6 @@
 // The walk of a fold over a tensor.
 //
-//     rows()       results one by one, in chunks of kFoldChunk elements    columns()      tiles of neighbouring results
+//     rows()       results one by one, in chunks of kFoldChunk elements    columns()      tiles of neighboring results
 //       short_rows()      each in one block, several results at a time       fold_columns()       halves of many rows
 //       fold_rows()       halves of many rows                                  fold_side_by_side()  narrow rows as wide
 //         fold_few_rows()   at most kRowsMerged                                Folder::columns()    rows into a tile
@@ -18,7 +18,7 @@ namespace {
 
 constexpr int64_t kPieceBytes = 8 * kGrain;  // read by each thread
 constexpr int64_t kFoldChunk = 1 << 15;      // elements one thread takes at a time; part of the result's definition
-constexpr int64_t kColumnTile = 256;         // neighbouring results folded together
+constexpr int64_t kColumnTile = 256;         // neighboring results folded together
 constexpr int64_t kColumnRows = 128;         // rows folded into a tile before tiles are merged pairwise
 constexpr int64_t kRowsMerged = 16;          // rows folded before pairs of them are merged
 constexpr int64_t kRowsStored = 64;          // results of short rows, stored together
@@ -207,7 +207,7 @@ int64_t FoldWalk::fold_side_by_side(const char* base, int64_t from, int64_t to, 
   return from + rows * beside;
 }
 
-/// Folds the rows [from, to) into `width` neighbouring accumulators.
+/// Folds the rows [from, to) into `width` neighboring accumulators.
 void FoldWalk::fold_columns(const char* base, int64_t from, int64_t to, int64_t width, const char* center,
                             Scratch* scratch, char* acc) const {
   const int64_t beside = rows_side_by_side(width);
@@ -237,7 +237,7 @@ void FoldWalk::fold_columns(const char* base, int64_t from, int64_t to, int64_t 
   }
 }
 
-/// Neighbouring results that are folded together, at one place of the outer dimensions.
+/// Neighboring results that are folded together, at one place of the outer dimensions.
 struct FoldWalk::Tile {
   int64_t first, count;  // of the innermost dimension
   int64_t place;         // of the first result

@@ -139,7 +139,7 @@ typename Op::Acc fold_block(const Op& op, const Stored* p, int64_t n, typename O
   using Acc = typename Op::Acc;
   Acc total(op.identity());
   int64_t i = 0;
-  if constexpr (Op::vectorised) {
+  if constexpr (Op::vectorized) {
     using V = typename VectorOf<typename Op::Value>::type;
     constexpr int64_t lanes = VectorOf<typename Op::Value>::lanes;
     if (n >= lanes) {
@@ -278,7 +278,7 @@ struct FolderOf {
   }
   template <class Stored>
   static NarrowFolder narrow() {
-    if constexpr (std::is_same_v<Value, float> && Op::vectorised && !requires { Op::centered; })
+    if constexpr (std::is_same_v<Value, float> && Op::vectorized && !requires { Op::centered; })
       return {rows<Stored>, narrow_columns<Stored>};
     else return {};
   }

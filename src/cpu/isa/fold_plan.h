@@ -45,7 +45,7 @@ struct FoldPlan {
   DType compute = DType::Float32;
   bool columns = false;
   int64_t inner = 1, inner_stride = 0;  // the innermost dimension: reduced (rows) or of results (columns); in bytes
-  int64_t inner_out = 0;                // columns: elements between neighbouring results
+  int64_t inner_out = 0;                // columns: elements between neighboring results
   OuterDims results, reduced;
 
   bool direct() const { return dtype == compute && inner_stride == item_size(dtype); }
@@ -61,7 +61,7 @@ struct FoldDimension {
   bool reduced;
 };
 
-/// Dimensions of more than one element, innermost first, neighbours of one kind that lie evenly merged.
+/// Dimensions of more than one element, innermost first, neighbors of one kind that lie evenly merged.
 struct FoldDimensions {
   static constexpr int kMost = 64;
   FoldDimension dims[kMost];

@@ -52,7 +52,7 @@ struct AxisRule {
       x[p] = raised >= last ? last : raised;
     }
   }
-  // Mirrored at the outer pixels' centres or edges, as often as needed.
+  // Mirrored at the outer pixels' centers or edges, as often as needed.
   void reflect(int64_t n, T* x, T* slope) const {
     const T low = how.align_corners ? T(0) : T(-0.5), span = static_cast<T>(how.align_corners ? size - 1 : size);
     FACULA_SIMD
@@ -107,7 +107,7 @@ struct AxisRule {
     }
   }
 
-  /// The four neighbours are padded each by itself, and their weights are those of the coordinate before padding.
+  /// The four neighbors are padded each by itself, and their weights are those of the coordinate before padding.
   void cubic(int64_t n, const T* x, const T* slope, AxisReads<T>& axis) const {
     const T a = T(-0.75);
     axis.count = 4;
@@ -132,7 +132,7 @@ struct AxisRule {
 constexpr int kMaxReads = 64;  // of one position: four along each of three axes
 
 // The input elements that a run of grid positions reads, all axes together: arrays over the positions, one after the
-// other for each element of their neighbourhoods.
+// other for each element of their neighborhoods.
 template <class T>
 struct Samples {
   int reads = 0;

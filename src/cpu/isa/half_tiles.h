@@ -1,4 +1,4 @@
-// Tiles of products of bfloat16: an instruction multiplies 16 pairs of neighbours in the inner dimension and adds both
+// Tiles of products of bfloat16: an instruction multiplies 16 pairs of neighbors in the inner dimension and adds both
 // products to 16 sums in float32 (AVX512-BF16). The right factor is packed as panels of 32 columns, pair after pair;
 // pairs of the left one are broadcast from where its rows lie, or from where pairs of many rows lie side by side.
 #pragma once
@@ -127,7 +127,7 @@ inline int64_t next_half_rows(int64_t left) {
   return left >= 2 * kHalfRows || left == kHalfRows ? kHalfRows : left > kHalfRows ? (left + 1) / 2 : left;
 }
 
-/// Pairs of neighbours in two lines of 32 elements each.
+/// Pairs of neighbors in two lines of 32 elements each.
 struct Interleaved {
   Pairs low, high;
 };

@@ -20,9 +20,9 @@ using LineFunction = void (*)(int64_t n, const void* const* in, void* const* out
 void for_lines(DType compute, int64_t dim, std::span<const Tensor* const> in, std::span<const Tensor* const> out,
                LineFunction f);
 
-// ---- lines that lie side by side: vectors of neighbours in place of lines one by one
+// ---- lines that lie side by side: vectors of neighbors in place of lines one by one
 
-constexpr int64_t kSideBySide = 64;  // neighbours that are handled together
+constexpr int64_t kSideBySide = 64;  // neighbors that are handled together
 
 /// Returns true where that is the better way: along another dimension than the last of contiguous tensors of the
 /// compute dtype.
@@ -34,7 +34,7 @@ inline bool lie_side_by_side(DType compute, int64_t dim, const Tensor& in, std::
   return in.stride(dim) >= kFewest;
 }
 
-/// Neighbours: `n` rows of `width` elements, `stride` apart, from `at` on; a result for each of them goes to `to`.
+/// Neighbors: `n` rows of `width` elements, `stride` apart, from `at` on; a result for each of them goes to `to`.
 struct SideBySide {
   int64_t n, stride, width, at, to;
 };

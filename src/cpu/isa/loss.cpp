@@ -249,7 +249,7 @@ struct ClassSlope {
   A g, factor, all, top, log_sum;
 };
 
-constexpr int64_t kPositions = 64;  // neighbouring positions handled together, class by class
+constexpr int64_t kPositions = 64;  // neighboring positions handled together, class by class
 
 /// scale * (softmax * (all factors) - factors), where the factors are those of class_weights.
 void cross_entropy_backward_cpu(const Tensor& grad_input, const Tensor& scale, const Tensor& self, const Tensor& target,

@@ -399,7 +399,7 @@ void add_lines(const T* x, const T* b, int64_t step, T* __restrict out, int64_t 
 }
 
 /// One row times b, whose rows are contiguous: results stay in the first-level cache while eight rows of b are added at
-/// a time, which lie an eighth of b apart: eight long streams through memory (measured: 30 GB/s, with neighbours 24).
+/// a time, which lie an eighth of b apart: eight long streams through memory (measured: 30 GB/s, with neighbors 24).
 template <class T>
 void one_row_typed(const MatrixProduct& p, int64_t from, int64_t to, bool add) {
   constexpr int64_t kResults = 16384 / sizeof(T);

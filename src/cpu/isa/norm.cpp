@@ -1,4 +1,4 @@
-// Normalisations on the CPU. Sums run over blocks of a fixed length whose totals are added in double precision, and
+// Normalizations on the CPU. Sums run over blocks of a fixed length whose totals are added in double precision, and
 // work is split by rows or channels only, so results do not depend on the number of threads.
 #include "ops/norm.h"
 
@@ -31,7 +31,7 @@ double plain_sum(const T* x, int64_t n) {
   return total;
 }
 
-/// The sum of their squared distances from a centre.
+/// The sum of their squared distances from a center.
 template <class A, class T>
 double squared_distances(const T* x, int64_t n, A center) {
   double total = 0;
@@ -76,7 +76,7 @@ const A* row_parameter(const Tensor& t, const RowLayout& layout, int64_t row) {
 }
 
 template <class T, class A>
-void normalise_row(T* out, const T* x, const A* weight, const A* bias, const RowLayout& layout, A mean, A rstd) {
+void normalize_row(T* out, const T* x, const A* weight, const A* bias, const RowLayout& layout, A mean, A rstd) {
   const int64_t n = layout.channels;
   if (layout.inner == 1) {
     if (weight && bias) return write_by(n, out, [=](auto at) { return (at(x) - mean) * rstd * at(weight) + at(bias); });
@@ -122,7 +122,7 @@ void row_norm_cpu(const Tensor& out, const Tensor& mean, const Tensor& rstd, con
         const A inverse = A(1.0 / std::sqrt(squares / static_cast<double>(n) + eps));
         mean.data<A>()[r] = m;
         rstd.data<A>()[r] = inverse;
-        normalise_row(out.data<T>() + r * n, x, row_parameter<A>(weight, layout, r), row_parameter<A>(bias, layout, r),
+        normalize_row(out.data<T>() + r * n, x, row_parameter<A>(weight, layout, r), row_parameter<A>(bias, layout, r),
                       layout, m, inverse);
       }
     });
@@ -138,7 +138,7 @@ struct RowBackward {
   const RowLayout& layout;
   bool center;
 
-  /// rstd * (g * w - mean(g * w) - x^ * mean(g * w * x^)) with x^ the normalised row, from the sums of g * w and of
+  /// rstd * (g * w - mean(g * w) - x^ * mean(g * w * x^)) with x^ the normalized row, from the sums of g * w and of
   /// g * w * (x - mean).
   void write(T* out, double total, double with_x) const {
     const double n = static_cast<double>(layout.length());

@@ -72,7 +72,7 @@ void for_each_row(const WindowTables& g, const Window& w, F&& f) {
     for (int64_t i1 = w.begin[1]; i1 < w.end[1]; ++i1) f((i0 * g.axes[1].in + i1) * g.axes[2].in + w.begin[2]);
 }
 
-// Calls f(flat position, length) for every run of neighbouring elements of a window.
+// Calls f(flat position, length) for every run of neighboring elements of a window.
 template <class F>
 void for_each_run(const WindowTables& g, const Window& w, F&& f) {
   const int64_t width = g.axes[2].in, rows = w.end[1] - w.begin[1];

@@ -1,6 +1,6 @@
 // Products of 8-bit integers in int32, exact on every processor.
 //
-// Both factors are put in order first: columns of the result in panels, and of k so many neighbours beside each other
+// Both factors are put in order first: columns of the result in panels, and of k so many neighbors beside each other
 // as one instruction adds up. With AVX-512 VNNI that are four bytes, of which those of the left factor have no sign:
 // int8 is shifted by 128 there, and 128 times the column's sum taken off the result. AVX2's instruction for bytes adds
 // two products in 16 bits and saturates: it serves left factors of at most seven bits. Everywhere else they are two

@@ -10,7 +10,7 @@ namespace facula::cpu::FACULA_ISA {
 namespace {
 
 // Each fold: how one element x enters an accumulator (step), and how two accumulators become one (merge). `step` and
-// `merge` take numbers and vectors alike. `c` is the centre, of folds that are `centered`.
+// `merge` take numbers and vectors alike. `c` is the center, of folds that are `centered`.
 
 /// Sums and products of elements: integers wrap around.
 auto plus(auto a, auto b) {
@@ -42,7 +42,7 @@ struct SumFold {
   using Value = T;
   using Result = T;
   using Acc = typename Wide<T>::type;
-  static constexpr bool vectorised = std::is_arithmetic_v<T>;
+  static constexpr bool vectorized = std::is_arithmetic_v<T>;
   static constexpr bool wide = !std::is_same_v<Acc, Value>;
   T identity() const { return T(0); }
   auto step(auto a, auto x, auto) const { return plus(a, x); }
@@ -55,7 +55,7 @@ struct SumFold<std::complex<T>> {
   using Result = Value;
   using Acc = typename Wide<Value>::type;
   using Parts = SumFold<T>;
-  static constexpr bool vectorised = false;
+  static constexpr bool vectorized = false;
   static constexpr bool wide = !std::is_same_v<Acc, Value>;
   Value identity() const { return {}; }
   auto step(auto a, Value x, Value) const { return a + decltype(a)(x); }
@@ -72,7 +72,7 @@ struct NanSumFold<std::complex<T>> {
   using Value = std::complex<T>;
   using Result = Value;
   using Acc = typename Wide<Value>::type;
-  static constexpr bool vectorised = false;
+  static constexpr bool vectorized = false;
   static constexpr bool wide = !std::is_same_v<Acc, Value>;
   Value identity() const { return {}; }
   auto step(auto a, Value x, Value) const { return x == x ? a + decltype(a)(x) : a; }
@@ -83,7 +83,7 @@ template <class T>
 struct ProdFold {
   using Value = T;
   using Acc = T;
-  static constexpr bool vectorised = std::is_arithmetic_v<T>;
+  static constexpr bool vectorized = std::is_arithmetic_v<T>;
   T identity() const { return T(1); }
   auto step(auto a, auto x, auto) const { return times(a, x); }
   auto merge(auto a, auto b) const { return times(a, b); }
@@ -93,7 +93,7 @@ template <class T, bool largest>
 struct ExtremumFold {
   using Value = T;
   using Acc = T;
-  static constexpr bool vectorised = true;
+  static constexpr bool vectorized = true;
   T identity() const {
     if constexpr (std::is_floating_point_v<T>) return largest ? -INFINITY : INFINITY;
     else return largest ? std::numeric_limits<T>::lowest() : std::numeric_limits<T>::max();
@@ -126,7 +126,7 @@ struct AbsExtremumFold : ExtremumFold<T, largest> {
 
 template <class T>
 struct PowerSumFold : SumFold<T> {
-  static constexpr bool vectorised = false;
+  static constexpr bool vectorized = false;
   T power;
   explicit PowerSumFold(const FoldArgs& args) : power(static_cast<T>(args.power)) {}
   auto step(auto a, T x, T) const { return a + (power == 0 ? T(x != 0) : std::pow(std::abs(x), power)); }
@@ -136,7 +136,7 @@ template <bool all>
 struct TruthFold {
   using Value = bool;
   using Acc = uint8_t;  // 0 or 1
-  static constexpr bool vectorised = false;
+  static constexpr bool vectorized = false;
   uint8_t identity() const { return all; }
   uint8_t step(uint8_t a, bool x, bool) const { return merge(a, x); }
   uint8_t merge(uint8_t a, uint8_t b) const { return all ? a & b : a | b; }
@@ -145,7 +145,7 @@ struct TruthFold {
 struct CountFold {
   using Value = bool;
   using Acc = int64_t;
-  static constexpr bool vectorised = false;
+  static constexpr bool vectorized = false;
   /// Eight at a time: 255 words can be added up before a byte of the sum runs over.
   static int64_t run(const bool* x, int64_t n) {
     constexpr uint64_t kEven = 0x00ff00ff00ff00ff, kEach = 0x0001000100010001;
@@ -173,7 +173,7 @@ struct CountFold {
 struct XorFold {
   using Value = int64_t;
   using Acc = int64_t;
-  static constexpr bool vectorised = true;
+  static constexpr bool vectorized = true;
   int64_t identity() const { return 0; }
   auto step(auto a, auto x, auto) const { return a ^ x; }
   auto merge(auto a, auto b) const { return a ^ b; }

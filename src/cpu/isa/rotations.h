@@ -1,4 +1,4 @@
-// Rotations of neighbouring columns, of which one sweep over a matrix makes many: they are collected and made together,
+// Rotations of neighboring columns, of which one sweep over a matrix makes many: they are collected and made together,
 // a few rows at a time, so that a column is read and written once for two rotations.
 #pragma once
 

@@ -173,7 +173,7 @@ struct LogSoftmaxBackward {
   }
 };
 
-// ---- soft-max down columns: neighbouring lines side by side, nothing packed
+// ---- soft-max down columns: neighboring lines side by side, nothing packed
 
 constexpr int64_t kColumns = 64;
 

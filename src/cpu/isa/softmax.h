@@ -15,7 +15,7 @@
 
 namespace facula::cpu::FACULA_ISA {
 
-// The largest of a line, vectorised; NaN wins.
+// The largest of a line, vectorized; NaN wins.
 template <class T, bool largest>
 [[gnu::always_inline]] inline T extremum(int64_t n, const T* x) {
   constexpr int lanes = VectorOf<T>::lanes;

@@ -10,7 +10,7 @@
 
 namespace facula::cpu::FACULA_ISA {
 
-// Loops are given a function of a reader `at`: at(p) is p[i] for the present i, or a vector of p[i] and its neighbours,
+// Loops are given a function of a reader `at`: at(p) is p[i] for the present i, or a vector of p[i] and its neighbors,
 // in the compute type.
 template <class A>
 struct VectorAt {
@@ -115,7 +115,7 @@ template <class T, class F>
   constexpr int64_t lanes = VectorOf<A>::lanes;
   int64_t i = 0;
   if constexpr (is_narrow<T>) {
-    for (; i + 2 * lanes <= n; i += 2 * lanes) store_neighbours(out + i, f(VectorAt<A>{i}), f(VectorAt<A>{i + lanes}));
+    for (; i + 2 * lanes <= n; i += 2 * lanes) store_neighbors(out + i, f(VectorAt<A>{i}), f(VectorAt<A>{i + lanes}));
   }
   for (; i + lanes <= n; i += lanes) store_rounded(out + i, f(VectorAt<A>{i}));
 #if defined(__AVX512F__)

@@ -53,12 +53,12 @@ struct HardwareTiles {
   static void store(void* to, int64_t step) {
     asm volatile("tilestored %%tmm%c2, (%0,%1,1)" ::"r"(to), "r"(step), "i"(t) : "memory");
   }
-  /// c += a b in int32, of bytes: a's are without sign, and four of a row meet four neighbours of a column in b.
+  /// c += a b in int32, of bytes: a's are without sign, and four of a row meet four neighbors of a column in b.
   template <int c, int a, int b>
   static void add_bytes() {
     asm volatile("tdpbusd %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(c), "i"(a), "i"(b));
   }
-  /// c += a b in float32, of bfloat16: two of a row meet two neighbours of a column in b.
+  /// c += a b in float32, of bfloat16: two of a row meet two neighbors of a column in b.
   template <int c, int a, int b>
   static void add_bfloats() {
     asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(c), "i"(a), "i"(b));

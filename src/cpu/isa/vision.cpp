@@ -146,13 +146,13 @@ struct Polygon {
   }
 };
 
-/// The corners of a box, counter-clockwise where its sides are positive, around a centre near it.
+/// The corners of a box, counter-clockwise where its sides are positive, around a center near it.
 template <class T>
-Polygon corners_of(const T* box, const Point& centre) {
+Polygon corners_of(const T* box, const Point& center) {
   const double angle = static_cast<double>(box[4]) * (3.14159265358979323846 / 180);
   const double c = std::cos(angle) / 2, s = std::sin(angle) / 2;
   const double w = static_cast<double>(box[2]), h = static_cast<double>(box[3]);
-  const double x = static_cast<double>(box[0]) - centre.x, y = static_cast<double>(box[1]) - centre.y;
+  const double x = static_cast<double>(box[0]) - center.x, y = static_cast<double>(box[1]) - center.y;
   Polygon p;
   p.corners = 4;
   constexpr int sides[4][2] = {{-1, -1}, {1, -1}, {1, 1}, {-1, 1}};
@@ -168,10 +168,10 @@ T rotated_iou(const T* a, const T* b) {
   const double areas[2] = {static_cast<double>(a[2]) * static_cast<double>(a[3]),
                            static_cast<double>(b[2]) * static_cast<double>(b[3])};
   if (areas[0] < 1e-14 || areas[1] < 1e-14) return T(0);
-  const Point centre{(static_cast<double>(a[0]) + static_cast<double>(b[0])) / 2,
+  const Point center{(static_cast<double>(a[0]) + static_cast<double>(b[0])) / 2,
                      (static_cast<double>(a[1]) + static_cast<double>(b[1])) / 2};
-  Polygon common = corners_of(a, centre);
-  const Polygon other = corners_of(b, centre);
+  Polygon common = corners_of(a, center);
+  const Polygon other = corners_of(b, center);
   for (int i = 0; i < 4; ++i) common = common.cut(other.at[i], other.at[(i + 1) % 4]);
   const double shared = common.area();
   return static_cast<T>(shared / (areas[0] + areas[1] - shared));

@@ -20,7 +20,7 @@ struct AttentionArgs {
   void* sums;
   const long long* seed;
   double scale, dropout;
-  bool is_causal, mask_is_bool, mask_has_pairs;  // two neighbours of a row can be loaded at once
+  bool is_causal, mask_is_bool, mask_has_pairs;  // two neighbors of a row can be loaded at once
   // backwards
   AttentionMatrix grad, grad_query, grad_key, grad_value;
   void* delta;  // of each row, the gradient times the result

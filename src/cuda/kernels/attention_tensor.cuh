@@ -30,7 +30,7 @@ struct MaskElement<T, kOwnMask> {
 template <int kMask>
 constexpr bool is_added = kMask == kFloatMask || kMask == kOwnMask;
 
-/// Where 16 bytes number `chunk` of a row lie, in rows of kChunks of them: those of 8 neighbouring rows are in
+/// Where 16 bytes number `chunk` of a row lie, in rows of kChunks of them: those of 8 neighboring rows are in
 /// different banks.
 template <int kChunks>
 FACULA_FN int place_of(int row, int chunk) {

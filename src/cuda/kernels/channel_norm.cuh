@@ -1,4 +1,4 @@
-// Normalisations of channels.
+// Normalizations of channels.
 #pragma once
 
 #include "channel_norm_args.h"

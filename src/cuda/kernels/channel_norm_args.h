@@ -1,4 +1,4 @@
-// What the kernels of the normalisations of channels are given; read by both compilers.
+// What the kernels of the normalizations of channels are given; read by both compilers.
 #pragma once
 
 #include "fast_division.h"

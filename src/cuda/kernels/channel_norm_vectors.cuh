@@ -1,4 +1,4 @@
-// Normalisations of channels by vectors. Where planes are contiguous, a block stays in one channel; where channels lie
+// Normalizations of channels by vectors. Where planes are contiguous, a block stays in one channel; where channels lie
 // side by side, a thread has a vector of them in several rows. Nothing of a channel is looked up for an element, and
 // all loads of a turn stand before the first use.
 #pragma once

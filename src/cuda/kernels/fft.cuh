@@ -23,7 +23,7 @@ FACULA_FN Cx<T> over_i(Cx<T> z) {
 
 FACULA_FN bool is_real_point(const FftPass& f, Int64 point) { return point == 0 || 2 * point == f.halved; }
 
-/// The place of a number in its line: neighbour + inner * point.
+/// The place of a number in its line: neighbor + inner * point.
 template <class T>
 FACULA_FN Cx<T> load_point(const FftPass& f, Int64 line, Int64 place) {
   const Int64 start = line * f.in.points * f.inner;

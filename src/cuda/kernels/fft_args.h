@@ -21,7 +21,7 @@ struct FftTarget {
   double scale;
 };
 
-/// One pass over lines of `size * count * stride` numbers, `inner` neighbours of every point: Stockham's with the radix
+/// One pass over lines of `size * count * stride` numbers, `inner` neighbors of every point: Stockham's with the radix
 /// `size`, as src/cpu/fft.h has it for a pass of small radices.
 struct FftPass {
   long long outer, inner, count, stride;

@@ -48,7 +48,7 @@ struct GroupOffsets {
   }
 };
 
-// How kWide elements of an input are read that are neighbours in the innermost dimension.
+// How kWide elements of an input are read that are neighbors in the innermost dimension.
 template <class M, int kWide>
 FACULA_FN Vector<M, kWide> read_in_order(const GroupInput& in, Int64 v) {
   return static_cast<const Vector<M, kWide>*>(in.data)[v];

@@ -139,7 +139,7 @@ __global__ __launch_bounds__(256) void number_slices(Int64 n, Int64* order) {
   for (Int64 i = thread_number(); i < n; i += thread_count()) order[i] = i;
 }
 
-/// Merges neighbouring runs of `run` sorted slices: each finds its place among those of the other run.
+/// Merges neighboring runs of `run` sorted slices: each finds its place among those of the other run.
 template <class T>
 __global__ __launch_bounds__(256) void merge_slices(Int64 n, Int64 width, Int64 run, const void* data,
                                                     const Int64* order, Int64* merged) {

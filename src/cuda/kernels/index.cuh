@@ -56,7 +56,7 @@ struct MovedAs<Complex128> {
   using type = Vector<UInt64, 2>;  // which is one access
 };
 
-/// Gathers, or assigns, kMany neighbours at once, which lie side by side in the dense operand and in the index; in the
+/// Gathers, or assigns, kMany neighbors at once, which lie side by side in the dense operand and in the index; in the
 /// target too (kBeside), or only the index tells them apart.
 template <class Element, int kMany, int kDims, bool kWraps, bool kBeside, bool kGather>
 __global__ __launch_bounds__(256) void move_places(PlaceArgs g) {

@@ -24,11 +24,11 @@ struct IndexArgs {
   Reporter reporter;
 };
 
-/// The same of up to kMostPlaceDims dimensions and 2^31 elements: a thread has some neighbours of the innermost one,
+/// The same of up to kMostPlaceDims dimensions and 2^31 elements: a thread has some neighbors of the innermost one,
 /// and strides of that are of so many.
 constexpr int kMostPlaceDims = 4;
 struct PlaceArgs {
-  unsigned threads, size, step, beside;  // step in bytes; beside: bytes from an element to its neighbour in the target
+  unsigned threads, size, step, beside;  // step in bytes; beside: bytes from an element to its neighbor in the target
   FastDivision shape[kMostPlaceDims];
   unsigned dense[kMostPlaceDims], index[kMostPlaceDims], target[kMostPlaceDims];
   void *of_dense, *of_target;

@@ -40,7 +40,7 @@ struct Segment {
     now = Key(p.nowhere);
     continues = false;
   }
-  /// Whether the first run began before: sorted keys say so by the neighbour, edges by a first one.
+  /// Whether the first run began before: sorted keys say so by the neighbor, edges by a first one.
   FACULA_FN bool continues_first() const {
     if (begin == 0 || places[begin] == Key(p.nowhere)) return false;
     return kSource == kEdges || places[begin - 1] == places[begin];

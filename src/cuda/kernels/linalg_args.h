@@ -9,7 +9,7 @@ struct MatrixBatch {
   long long batch, row, column;
 };
 
-/// Columns [from, until) are factorised; what that does to others is done up to column `to`.
+/// Columns [from, until) are factorized; what that does to others is done up to column `to`.
 struct Panel {
   long long from, until, to;
 };

@@ -1,4 +1,4 @@
-// Factorisations of panels (some columns) of matrices, one block for each matrix: Cholesky, LU, QR. The host puts
+// Factorizations of panels (some columns) of matrices, one block for each matrix: Cholesky, LU, QR. The host puts
 // panels together with products (cuda/linalg.cpp).
 #pragma once
 

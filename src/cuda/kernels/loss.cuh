@@ -285,7 +285,7 @@ struct ScoreGradient {
     own = g * factor;
     smoothed = g * A(p.share);
   }
-  /// Of neighbours from a class on, of which `count` are there.
+  /// Of neighbors from a class on, of which `count` are there.
   template <int kSpread, int kWidth>
   FACULA_FN void change(const ClassArgs& p, Vector<A, kWidth>& x, Int64 first, bool whole, int count = kWidth) const {
     if (c < 0) {  // whatever the scores are

@@ -160,12 +160,12 @@ struct TensorTile {
   }
 };
 
-/// Whether four neighbours are there, of `left`, and begin at a multiple of their size.
+/// Whether four neighbors are there, of `left`, and begin at a multiple of their size.
 template <class T>
 FACULA_FN bool are_vector(const T* first, int left) {
   return left >= 4 && reinterpret_cast<UInt64>(first) % (4 * sizeof(T)) == 0;
 }
-/// Four neighbours, or as many as are left.
+/// Four neighbors, or as many as are left.
 template <class T>
 FACULA_FN Vector<float, 4> read_four(const T* first, int left) {
   Vector<T, 4> all = {};
@@ -201,7 +201,7 @@ FACULA_FN float sum_in_order(const MatricesArgs& p, Int64 batch, int row, int co
   return sum;
 }
 
-/// Where four neighbouring sums of a tile are: a row's are turned about each other, as its number says, so that rows
+/// Where four neighboring sums of a tile are: a row's are turned about each other, as its number says, so that rows
 /// that are written together lie in different banks.
 template <int kLines>
 FACULA_FN int place_of_sums(int row, int column) {

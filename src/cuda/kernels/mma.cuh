@@ -4,7 +4,7 @@
 //
 // Lane l has of a: rows l / 4 (words 0 and 2) and l / 4 + 8 (1 and 3), columns 2 (l % 4) + {0, 1} (words 0 and 1) and
 // 8 more (2 and 3). Of b it has column l / 4, rows 2 (l % 4) + {0, 1} (b0) and 8 more (b1). Of d it has rows l / 4 (0
-// and 1) and l / 4 + 8 (2 and 3), columns 2 (l % 4) + {0, 1}. So what a product leaves in two neighbouring d, narrowed
+// and 1) and l / 4 + 8 (2 and 3), columns 2 (l % 4) + {0, 1}. So what a product leaves in two neighboring d, narrowed
 // by pairs, is the a of another product.
 #pragma once
 
@@ -27,7 +27,7 @@ FACULA_FN void mma(float (&d)[4], const UInt32 (&a)[4], UInt32 b0, UInt32 b1) {
   if constexpr (is_same_type<T, BFloat16>) FACULA_MMA("m16n8k16.row.col.f32.bf16.bf16");
   else FACULA_MMA("m16n8k16.row.col.f32.f16.f16");
 }
-/// d += a b of 16 x 8 and 8 x 8 elements of float32, of which 19 bits are read. Where `mma` has two neighbouring
+/// d += a b of 16 x 8 and 8 x 8 elements of float32, of which 19 bits are read. Where `mma` has two neighboring
 /// columns of a (rows of b) in a word, this has one: columns l % 4 and 4 more.
 FACULA_FN void mma_tf32(float (&d)[4], const UInt32 (&a)[4], UInt32 b0, UInt32 b1) {
   FACULA_MMA("m16n8k8.row.col.f32.tf32.tf32");

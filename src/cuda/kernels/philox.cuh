@@ -146,7 +146,7 @@ FACULA_FN void for_draws(const PhiloxStart& start, Int64 count, F act) {
 /// The same where a thread draws in the place of kNext threads, whose elements lie next to each other: act(first
 /// element, how many are apart, the words of each).
 template <int kWide, int kNext, class F>
-FACULA_FN void for_neighbours(const PhiloxStart& start, Int64 count, F act) {
+FACULA_FN void for_neighbors(const PhiloxStart& start, Int64 count, F act) {
   const Int64 own = thread_number() * kNext, apart = thread_count() * kNext;
   Philox philox(start, UInt64(own));
   for (Int64 first = own; first < count; first += apart * kWide) {

@@ -8,7 +8,7 @@
 
 namespace facula::cuda {
 
-/// The part of a plane that a thread has: kRows rows of kChannels neighbouring channels, or of one plane where
+/// The part of a plane that a thread has: kRows rows of kChannels neighboring channels, or of one plane where
 /// kChannels is 0.
 template <class T, int kChannels, int kRows>
 struct PlanePart {

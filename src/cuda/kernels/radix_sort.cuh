@@ -34,7 +34,7 @@ FACULA_FN UInt32 lanes_with(UInt32 digit, bool is_there) {
   return peers;
 }
 
-/// Moves every element to its place; `counts` are running sums by now. A warp takes 512 neighbours, so that its
+/// Moves every element to its place; `counts` are running sums by now. A warp takes 512 neighbors, so that its
 /// elements of one digit stay in their order.
 template <class Key, class Number, class Count>
 __global__ __launch_bounds__(256) void move_digits(DigitArgs d) {

@@ -63,7 +63,7 @@ FACULA_FN Compute<T> real_value(F x, const FillArgs& f) {
   }
 }
 
-/// Writes neighbours, of which `count` may be fewer than all.
+/// Writes neighbors, of which `count` may be fewer than all.
 template <class T, int kNext>
 FACULA_FN void store_some(T* to, const Vector<T, kNext>& elements, Int64 count) {
   if (count >= kNext) return store_vector(to, elements);
@@ -76,7 +76,7 @@ template <class T, int kDistribution, int kNext>
 __global__ __launch_bounds__(256) void random_real(void* out, Int64 count, FillArgs f, PhiloxStart start) {
   constexpr Distribution d = Distribution(kDistribution);
   using F = typename DrawnAs<T>::type;
-  for_neighbours<kDrawn<F>, kNext>(start, count, [&](Int64 first, Int64 apart, const Words* words) {
+  for_neighbors<kDrawn<F>, kNext>(start, count, [&](Int64 first, Int64 apart, const Words* words) {
     Draws<F> draws[kNext];
 #pragma unroll
     for (int j = 0; j < kNext; ++j) {
@@ -107,7 +107,7 @@ FACULA_FN Compute<T> whole_value(const Words& words, int k, const FillArgs& f) {
 template <class T, bool wide, int kNext>
 __global__ __launch_bounds__(256) void random_whole(void* out, Int64 count, FillArgs f, PhiloxStart start) {
   constexpr int kWide = wide ? 2 : 4;
-  for_neighbours<kWide, kNext>(start, count, [&](Int64 first, Int64 apart, const Words* words) {
+  for_neighbors<kWide, kNext>(start, count, [&](Int64 first, Int64 apart, const Words* words) {
 #pragma unroll
     for (int k = 0; k < kWide; ++k, first += apart) {
       if (first >= count) return;
@@ -119,7 +119,7 @@ __global__ __launch_bounds__(256) void random_whole(void* out, Int64 count, Fill
   });
 }
 
-/// 1 with the probability in p, of type P: a subsequence for every four neighbours, of single precision always.
+/// 1 with the probability in p, of type P: a subsequence for every four neighbors, of single precision always.
 template <class T, class P>
 __global__ __launch_bounds__(256) void random_bernoulli(void* out, const void* p, Int64 count, PhiloxStart start) {
   using F = typename DrawnAs<T>::type;
@@ -132,7 +132,7 @@ __global__ __launch_bounds__(256) void random_bernoulli(void* out, const void* p
   }
 }
 
-/// 0 where dropout lets an element fall. PyTorch's kernel takes kVec neighbours at a time, with four numbers for each
+/// 0 where dropout lets an element fall. PyTorch's kernel takes kVec neighbors at a time, with four numbers for each
 /// four of them or less, where vectors of the elements can be read (`F` is what it computes them in).
 template <class F, int kVec>
 __global__ __launch_bounds__(256) void random_kept(void* out, Int64 count, double keep, PhiloxStart start) {
@@ -190,7 +190,7 @@ __global__ __launch_bounds__(256) void random_keys(void* out, Int64 count, UInt6
   });
 }
 
-/// Permutes the numbers of equal neighbouring keys: the thread of the first of them does.
+/// Permutes the numbers of equal neighboring keys: the thread of the first of them does.
 template <class Key, class Number>
 __global__ __launch_bounds__(256) void permute_ties(const void* sorted, void* numbers, Int64 count, PhiloxStart start) {
   const Key* keys = static_cast<const Key*>(sorted);

@@ -1,5 +1,5 @@
-// Folds. Rows: every result is made by a group of threads (block.cuh); columns: neighbouring results are made by
-// neighbouring threads. Where there are too few results for that, their elements are divided into parts, and the last
+// Folds. Rows: every result is made by a group of threads (block.cuh); columns: neighboring results are made by
+// neighboring threads. Where there are too few results for that, their elements are divided into parts, and the last
 // block to come folds what the parts have made, always in the same order.
 #pragma once
 
@@ -157,13 +157,13 @@ FACULA_FN void give_result(const FoldGrid& g, Int64 result, const Best<C>& total
   g.positions[result] = total.at < 0 ? 0 : total.at;
 }
 
-// ---- what a thread folds: vectors of 16 bytes of neighbours, else single elements
+// ---- what a thread folds: vectors of 16 bytes of neighbors, else single elements
 
 constexpr int kInFlight = 4;  // vectors that a thread requests before it looks at the first
 
-/// Neighbours at a multiple of kBytes, by accesses of as many.
+/// Neighbors at a multiple of kBytes, by accesses of as many.
 template <int kWide, int kBytes, class M>
-FACULA_FN Vector<M, kWide> load_neighbours(const M* from) {
+FACULA_FN Vector<M, kWide> load_neighbors(const M* from) {
   constexpr int kFit = kBytes / int(sizeof(M)), kPart = kFit < kWide ? kFit : kWide;
   Vector<M, kWide> all;
   if constexpr (kPart < 2) {
@@ -180,7 +180,7 @@ FACULA_FN Vector<M, kWide> load_neighbours(const M* from) {
   return all;
 }
 
-/// The elements of a result as vectors. Where they are neighbours (kBytes > 0), their numbers alone say which of them
+/// The elements of a result as vectors. Where they are neighbors (kBytes > 0), their numbers alone say which of them
 /// are a vector: rows at odd addresses have the same sums as others, by more accesses. Lines of kManyLines are of whole
 /// vectors.
 template <class M, int kBytes, int kPlaces>
@@ -209,7 +209,7 @@ struct FoldLine {
     }
   }
   FACULA_FN Read load(Index v, int ahead) const {
-    return load_neighbours<kWide, kBytes ? kBytes : int(sizeof(M))>(at(v, ahead));
+    return load_neighbors<kWide, kBytes ? kBytes : int(sizeof(M))>(at(v, ahead));
   }
 };
 
@@ -419,14 +419,14 @@ FACULA_FN void fold_column(A (&total)[kWide], Rows rows, Int64 count, const C (&
   };
 #pragma unroll 1
   for (; count >= kMany; count -= kMany, rows.go_on(kMany)) {
-    decltype(load_neighbours<kWide, kBytes>(rows.ahead(0))) read[kMany];
+    decltype(load_neighbors<kWide, kBytes>(rows.ahead(0))) read[kMany];
 #pragma unroll
-    for (int m = 0; m < kMany; ++m) read[m] = load_neighbours<kWide, kBytes>(rows.ahead(m));
+    for (int m = 0; m < kMany; ++m) read[m] = load_neighbors<kWide, kBytes>(rows.ahead(m));
 #pragma unroll
     for (int m = 0; m < kMany; ++m) enter(read[m], rows.row + m * rows.pace);
   }
 #pragma unroll 1
-  for (; count > 0; --count, rows.go_on(1)) enter(load_neighbours<kWide, kBytes>(rows.ahead(0)), rows.row);
+  for (; count > 0; --count, rows.go_on(1)) enter(load_neighbors<kWide, kBytes>(rows.ahead(0)), rows.row);
 }
 /// How many rows a thread has: every `pace`-th of `count`, from number y on.
 FACULA_FN Int64 rows_of(Int64 count, int y, int pace) { return y < count ? (count - y + pace - 1) / pace : 0; }

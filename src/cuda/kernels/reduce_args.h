@@ -19,7 +19,7 @@ enum FoldFinish : int { kFinishNothing, kFinishSqrt, kFinishPower };
 /// they are anyhow and as many as 2^31 and more.
 enum FoldPlaces : int { kOneLine, kManyLines, kAnyPlaces };
 
-/// Neighbours of so many bytes that are read as one vector.
+/// Neighbors of so many bytes that are read as one vector.
 constexpr int fold_wide(int bytes) { return bytes < 16 ? 16 / bytes : 1; }
 /// The same of columns: a thread has a total of each.
 constexpr int column_wide(int bytes, int total) {
@@ -35,7 +35,7 @@ struct FoldGrid {
   double divisor, power;
   int finish;
 
-  // How it is shared. Of rows, what is divided are vectors of neighbours; of columns, elements, and vectors are side by
+  // How it is shared. Of rows, what is divided are vectors of neighbors; of columns, elements, and vectors are side by
   // side.
   long long units, part;  // of every result, and of a part of it
   int rest;               // elements behind the last unit of a row

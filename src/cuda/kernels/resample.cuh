@@ -103,7 +103,7 @@ struct AxisRule {
     x = x > 0 ? x : T(0);
     x = x >= last ? last : x;
   }
-  /// Mirrored at the outer pixels' centres or edges, as often as needed.
+  /// Mirrored at the outer pixels' centers or edges, as often as needed.
   FACULA_FN void reflect(T& x, T& slope) const {
     const T low = align_corners ? T(0) : T(-0.5), span = T(align_corners ? size - 1 : size);
     const T from_low = x - low, distance = kernels::abs(from_low), turns = kernels::floor(distance / span),

@@ -1,4 +1,4 @@
-// Normalisations of rows.
+// Normalizations of rows.
 #pragma once
 
 #include "row_norm_args.h"
@@ -13,9 +13,9 @@ struct RowStatistics {
 };
 /// Of a row whose elements the threads of a group hold: the elements become what they are apart from the mean.
 template <int kWarps, class Line, class A>
-FACULA_FN RowStatistics<A> norm_line(Line& x, A* room, Int64 n, bool centred, A eps) {
+FACULA_FN RowStatistics<A> norm_line(Line& x, A* room, Int64 n, bool centered, A eps) {
   A mean = 0, squares = 0;
-  if (centred) {
+  if (centered) {
     x.each([&](A& v, auto) { mean += v; });
     mean = fold_group<Add, kWarps>(mean, room) / A(n);
   }
@@ -36,7 +36,7 @@ FACULA_FN A scaled(A apart, A rstd, bool has_weight, A weight, bool has_bias, A 
 /// The factors of one row, by the form that its kernel has.
 template <class A, int kForm>
 struct RowFactors {
-  static constexpr bool kShared = (kForm & (kOfVectors | kOfNeighbours)) != 0;
+  static constexpr bool kShared = (kForm & (kOfVectors | kOfNeighbors)) != 0;
   const RowArgs& p;
   Int64 begin;  // of the row's group
 
@@ -46,7 +46,7 @@ struct RowFactors {
   FACULA_FN Int64 channel(Place place) const {
     return sizeof(place) > 4 && p.by_inner.by == 0 ? place / p.inner : p.by_inner.quotient(UInt32(place));
   }
-  /// Those of the neighbours from a place on, of which `count` are in the row.
+  /// Those of the neighbors from a place on, of which `count` are in the row.
   template <int kWidth, class Place>
   FACULA_FN Vector<A, kWidth> at(const void* factors, Place place, int count = kWidth) const {
     const A* from = static_cast<const A*>(factors) + begin;
@@ -79,7 +79,7 @@ __global__ __launch_bounds__(256, row_blocks<M, (kForm & kWholeRows) != 0>(kHeld
     if (row >= p.rows) return;
     Row x{n, member};
     x.load(static_cast<const M*>(p.self) + row * n);
-    const auto [mean, rstd] = norm_line<kWarps>(x, room, n, kForm & kCentred, A(p.eps));
+    const auto [mean, rstd] = norm_line<kWarps>(x, room, n, kForm & kCentered, A(p.eps));
     const RowFactors<A, kForm> factors(p, row);
     x.each_vector([&](int k, int place) {
       Vector<A, Row::kWide> weight{}, bias{};
@@ -91,7 +91,7 @@ __global__ __launch_bounds__(256, row_blocks<M, (kForm & kWholeRows) != 0>(kHeld
     });
     x.store(static_cast<M*>(p.out) + row * n);
     if (member) return;
-    if constexpr (kForm & kCentred) static_cast<A*>(p.mean)[row] = mean;
+    if constexpr (kForm & kCentered) static_cast<A*>(p.mean)[row] = mean;
     static_cast<A*>(p.rstd)[row] = rstd;
   });
 }
@@ -100,16 +100,16 @@ __global__ __launch_bounds__(256, row_blocks<M, (kForm & kWholeRows) != 0>(kHeld
 template <class A>
 struct RowGradient {
   A rstd, of_apart, constant;
-  FACULA_FN RowGradient(const Sums<A>& sums, Int64 n, A rstd_of_row, bool centred)
+  FACULA_FN RowGradient(const Sums<A>& sums, Int64 n, A rstd_of_row, bool centered)
       : rstd(rstd_of_row),
         of_apart(-(sums.b * rstd * rstd / A(n)) * rstd),
-        constant(centred ? -(sums.a / A(n)) * rstd : A(0)) {}
+        constant(centered ? -(sums.a / A(n)) * rstd : A(0)) {}
   FACULA_FN A operator()(A grad, A apart) const {
     return kernels::mul_add(apart, of_apart, kernels::mul_add(grad, rstd, constant));
   }
 };
 
-/// rstd * (g * w - mean(g * w) - x^ * mean(g * w * x^)) with x^ the normalised row.
+/// rstd * (g * w - mean(g * w) - x^ * mean(g * w * x^)) with x^ the normalized row.
 template <class M, int kWarps, int kHeld, int kForm>
 __global__ __launch_bounds__(256, row_blocks<M, false>(2 * kHeld)) void row_norm_backward(RowArgs p) {
   using A = Compute<M>;
@@ -121,7 +121,7 @@ __global__ __launch_bounds__(256, row_blocks<M, false>(2 * kHeld)) void row_norm
     Row g{n, member}, x{n, member};
     g.load(static_cast<const M*>(p.grad) + row * n);
     x.load(static_cast<const M*>(p.self) + row * n);
-    const A mean = kForm & kCentred ? static_cast<const A*>(p.mean)[row] : A(0),
+    const A mean = kForm & kCentered ? static_cast<const A*>(p.mean)[row] : A(0),
             rstd = static_cast<const A*>(p.rstd)[row];
     if constexpr (kForm & kHasWeight) {
       const RowFactors<A, kForm> factors(p, row);
@@ -138,7 +138,7 @@ __global__ __launch_bounds__(256, row_blocks<M, false>(2 * kHeld)) void row_norm
       sums.b = kernels::mul_add(gw, v, sums.b);
     });
     sums = fold_group<Add, kWarps>(sums, room);
-    const RowGradient<A> gradient(sums, n, rstd, kForm & kCentred);
+    const RowGradient<A> gradient(sums, n, rstd, kForm & kCentered);
     g.each_with(x, [&](A& gw, A apart) { gw = gradient(gw, apart); });
     g.store(static_cast<M*>(p.out) + row * n);
   });
@@ -175,10 +175,10 @@ __global__ __launch_bounds__(256, 2) void row_norm_long(RowArgs p) {
     share_row<kRowThreads, kWide, 2 * kNormMany>(threadIdx.x, 0, n, [&]<int kWidth, int kMany>(Int64 place) {
       Vector<A, kWidth> part[kMany];
       read_share<kRowThreads>(part, x, place);
-      if constexpr (kForm & kCentred) sum = MergeMoments::merge(sum, moments_of(part));
+      if constexpr (kForm & kCentered) sum = MergeMoments::merge(sum, moments_of(part));
       else each_of(part, [&](A& v, int, int) { sum.squares = kernels::mul_add(v, v, sum.squares); });
     });
-    if constexpr (kForm & kCentred) sum = fold_block<MergeMoments>(sum, room);
+    if constexpr (kForm & kCentered) sum = fold_block<MergeMoments>(sum, room);
     else sum.squares = fold_block<Add>(sum.squares, &room->squares);
     const A mean = sum.mean, rstd = A(1) / kernels::sqrt(sum.squares / A(n) + A(p.eps));
     const RowFactors<A, kForm> factors(p, row);
@@ -197,7 +197,7 @@ __global__ __launch_bounds__(256, 2) void row_norm_long(RowArgs p) {
       write_share<kRowThreads>(out, place, part);
     });
     if (threadIdx.x) continue;
-    if constexpr (kForm & kCentred) static_cast<A*>(p.mean)[row] = mean;
+    if constexpr (kForm & kCentered) static_cast<A*>(p.mean)[row] = mean;
     static_cast<A*>(p.rstd)[row] = rstd;
   }
 }
@@ -210,7 +210,7 @@ __global__ __launch_bounds__(256, 2) void row_norm_long_backward(RowArgs p) {
   for (Int64 row = blockIdx.x; row < p.rows; row += gridDim.x) {
     const M *g = static_cast<const M*>(p.grad) + row * n, *x = static_cast<const M*>(p.self) + row * n;
     M* out = static_cast<M*>(p.out) + row * n;
-    const A mean = kForm & kCentred ? static_cast<const A*>(p.mean)[row] : A(0),
+    const A mean = kForm & kCentered ? static_cast<const A*>(p.mean)[row] : A(0),
             rstd = static_cast<const A*>(p.rstd)[row];
     const RowFactors<A, kForm> factors(p, row);
     /// Reads gradients times weights and elements apart from the mean.
@@ -237,7 +237,7 @@ __global__ __launch_bounds__(256, 2) void row_norm_long_backward(RowArgs p) {
       });
     });
     sums = fold_block<Add>(sums, room);
-    const RowGradient<A> gradient(sums, n, rstd, kForm & kCentred);
+    const RowGradient<A> gradient(sums, n, rstd, kForm & kCentered);
     share_row<kRowThreads, kWide, kNormMany>(threadIdx.x, 0, n, [&]<int kWidth, int kMany>(Int64 place) {
       Vector<A, kWidth> grads[kMany], elements[kMany];
       read(grads, elements, place);
@@ -278,7 +278,7 @@ __global__ __launch_bounds__(256, 2) void row_sums_of_columns(RowSumArgs p) {
         g[m] = load_vector<kWide>(grad + at * columns);
         if constexpr (kForm & kHasWeight) {
           x[m] = load_vector<kWide>(self + at * columns);
-          if constexpr (kForm & kCentred) mean[m] = static_cast<const A*>(p.mean)[at * p.groups + group];
+          if constexpr (kForm & kCentered) mean[m] = static_cast<const A*>(p.mean)[at * p.groups + group];
           rstd[m] = static_cast<const A*>(p.rstd)[at * p.groups + group];
         }
       }
@@ -324,7 +324,7 @@ __global__ __launch_bounds__(256, 2) void row_sums_of_channels(RowSumArgs p) {
   for (Int64 sample = begin; sample < end; ++sample) {
     const Int64 from = (sample * channels + channel) * p.inner, row = sample * p.groups + group;
     const M *grad = static_cast<const M*>(p.grad) + from, *self = static_cast<const M*>(p.self) + from;
-    const A mean = kForm & kCentred ? static_cast<const A*>(p.mean)[row] : A(0),
+    const A mean = kForm & kCentered ? static_cast<const A*>(p.mean)[row] : A(0),
             rstd = static_cast<const A*>(p.rstd)[row];
     Sums<A> sums{};
     share_row<32, kWide, 2>(threadIdx.x % 32, 0, p.inner, [&]<int kWidth, int kMany>(Int64 place) {

@@ -1,14 +1,14 @@
-// What the kernels of the normalisations of rows are given; read by both compilers.
+// What the kernels of the normalizations of rows are given; read by both compilers.
 #pragma once
 
 #include "fast_division.h"
 
 namespace facula::cuda {
 
-/// What kernels are compiled for, as the bits of a number: whether rows are centred, which factors there are (of a
+/// What kernels are compiled for, as the bits of a number: whether rows are centered, which factors there are (of a
 /// gradient: are requested), whether rows are whole vectors, and whose the factors are: each element's, or those of
-/// `inner` neighbours, which may be whole vectors.
-enum RowForm : int { kCentred = 1, kHasWeight = 2, kHasBias = 4, kWholeRows = 8, kOfVectors = 16, kOfNeighbours = 32 };
+/// `inner` neighbors, which may be whole vectors.
+enum RowForm : int { kCentered = 1, kHasWeight = 2, kHasBias = 4, kWholeRows = 8, kOfVectors = 16, kOfNeighbors = 32 };
 
 /// Rows of channels x inner elements; the row's group is row % groups.
 struct RowArgs {

@@ -1,4 +1,4 @@
-// Running sums, products and extrema. A block takes 1024 elements at a time: a warp scans 32 neighbours, four times,
+// Running sums, products and extrema. A block takes 1024 elements at a time: a warp scans 32 neighbors, four times,
 // and starts with what the warps before it have found. Long lines are divided into parts, whose totals are folded and
 // scanned first.
 #pragma once

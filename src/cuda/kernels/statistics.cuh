@@ -1,4 +1,4 @@
-// What the normalisations of rows and of channels fold.
+// What the normalizations of rows and of channels fold.
 #pragma once
 
 #include "block.cuh"

@@ -12,7 +12,7 @@ constexpr unsigned kStridedThreads = 256;
 /// How operands lie, and as one number a template argument.
 struct StridedForm {
   int dims;
-  bool wide;    // the result and the inputs that do not repeat have vectors of neighbours in the innermost dimension
+  bool wide;    // the result and the inputs that do not repeat have vectors of neighbors in the innermost dimension
   int repeats;  // bits of the inputs of which there is one element, or number, along the innermost dimension
 
   constexpr int number() const { return 20 * dims + 10 * wide + repeats; }

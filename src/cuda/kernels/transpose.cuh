@@ -1,5 +1,5 @@
 // Copies that exchange the innermost dimension with another one. Tiles go through shared memory, so that memory is read
-// and written by 16 bytes of neighbours.
+// and written by 16 bytes of neighbors.
 #pragma once
 
 #include "transpose_args.h"

@@ -149,7 +149,7 @@ constexpr bool has_float8_instructions<Float8E4M3FN> = true;
 template <>
 constexpr bool has_float8_instructions<Float8E5M2> = true;
 
-/// One instruction for two neighbours, of which `low` comes first in memory. What is beyond the largest number becomes
+/// One instruction for two neighbors, of which `low` comes first in memory. What is beyond the largest number becomes
 /// that.
 template <class T>
 FACULA_FN UInt16 saturated_pair(float low, float high) {
@@ -185,7 +185,7 @@ FACULA_FN Float8E5M2::Narrow(float value) : bits(UInt8(narrow_float8<Float8E5M2>
 #endif
 
 #if FACULA_ARCH >= 890
-/// Two neighbours as two of Float16.
+/// Two neighbors as two of Float16.
 FACULA_FN UInt32 widen_float8(UInt16 pair) {
   UInt32 wide;
   asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(wide) : "h"(pair));

@@ -1,4 +1,4 @@
-// Neighbouring elements by one access: vectors, and conversions of all their elements, two by one instruction where the
+// Neighboring elements by one access: vectors, and conversions of all their elements, two by one instruction where the
 // device has it.
 #pragma once
 
@@ -22,7 +22,7 @@ FACULA_FN void store_vector(T* to, const Vector<T, n>& elements) {
   *reinterpret_cast<Vector<T, n>*>(to) = elements;
 }
 
-/// Two neighbours of 8 or 16 bits as one number; `low` comes first in memory.
+/// Two neighbors of 8 or 16 bits as one number; `low` comes first in memory.
 template <class T>
 using BitsOfPair = typename BitsOfSize<2 * sizeof(T)>::type;
 template <class T>

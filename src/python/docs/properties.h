@@ -128,7 +128,7 @@ inline constexpr char kIsSparse[] =
 
 inline constexpr char kIsSparseCsr[] = R"(Whether the layout is `torch.sparse_csr`.)";
 
-inline constexpr char kIsQuantized[] = R"(Whether it is a quantised tensor, as `quantize_per_tensor` makes it.)";
+inline constexpr char kIsQuantized[] = R"(Whether it is a quantized tensor, as `quantize_per_tensor` makes it.)";
 
 inline constexpr char kIsNested[] = R"(Whether it is a nested tensor, as `torch.nested.nested_tensor` makes it.)";
 

@@ -17,7 +17,7 @@ A negative `dim` counts from the last dimension. IndexError where there is no su
 inline constexpr char kStride[] = R"(stride($self, dim=None)
 --
 
-Return how many elements of memory lie between neighbours along each dimension, as a tuple, or along `dim` as an int.
+Return how many elements of memory lie between neighbors along each dimension, as a tuple, or along `dim` as an int.
 
 A negative `dim` counts from the last dimension. IndexError where there is no such dimension, RuntimeError for sparse
 tensors.
@@ -191,10 +191,10 @@ flow back.
 
 TypeError where `cls` is not a subclass of Tensor.
 
->>> class Metres(torch.Tensor):
+>>> class Meters(torch.Tensor):
 ...     pass
 >>> x = torch.ones(2)
->>> isinstance(x.as_subclass(Metres), Metres), x.as_subclass(Metres).data_ptr() == x.data_ptr()
+>>> isinstance(x.as_subclass(Meters), Meters), x.as_subclass(Meters).data_ptr() == x.data_ptr()
 (True, True))";
 
 inline constexpr char kTo[] = R"(to($self, *args, dtype=None, device=None, other=None, non_blocking=False, copy=False,
@@ -369,7 +369,7 @@ Add the gradient of this tensor with respect to the leaves that it was computed 
 ``leaf.grad += J.T @ gradient``, where ``J`` holds the derivatives of this tensor's elements by those of the leaf.
 
 Args:
-    gradient: the gradient of what is minimised with respect to this tensor, of its shape; 1 by default, for scalars
+    gradient: the gradient of what is minimized with respect to this tensor, of its shape; 1 by default, for scalars
         only.
     retain_graph: keeps what was saved for the pass, so that another may follow; by default the value of `create_graph`.
     create_graph: records the pass itself, for derivatives of higher order.

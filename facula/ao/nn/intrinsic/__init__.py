@@ -1,4 +1,4 @@
-"""Layers that follow each other, in one: containers of floating point, `qat` to train with rounding, `quantized`."""
+"""Define fused layers: containers of floating-point layers, `qat` to train with rounding, and `quantized`."""
 
 from __future__ import annotations
 

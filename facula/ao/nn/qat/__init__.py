@@ -1,4 +1,4 @@
-"""Layers that round their weights while they train."""
+"""Define layers that round their weights in training."""
 
 from . import dynamic, modules
 from .modules import *  # noqa: F403

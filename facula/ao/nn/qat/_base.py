@@ -1,4 +1,4 @@
-"""What layers share that round their weights while they train."""
+"""Define helpers of layers that round their weights in training."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Layers on quantised tensors; `dynamic` has those on float tensors with quantised weights."""
+"""Define layers on quantized tensors; `dynamic` has those on float tensors with quantized weights."""
 
 from . import dynamic, functional, modules
 from .modules import *  # noqa: F403

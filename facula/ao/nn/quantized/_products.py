@@ -1,4 +1,5 @@
-"""Products of quantised tensors: sums of levels, to which the output's scale and zero point are put.
+"""Compute products of quantized tensors as integer sums, which are then converted to the scale and zero point of the
+output.
 
 Levels of eight bits are summed exactly, in int32. Transposed convolutions, and weights whose zero is not level 0, are summed
 as float32 numbers, which hold levels and, up to 500 of their products, the sums exactly; beyond that sums are rounded to 24
@@ -17,7 +18,7 @@ from facula.nn import functional as F
 def _checked(name, input, weight):
     if not isinstance(input, QuantizedTensor) or not isinstance(input._scheme, PerTensor):
         kind = input.dtype if isinstance(input, facula.Tensor) else type(input).__name__
-        raise RuntimeError(f"{name}: expected an input quantised per tensor, got {kind}")
+        raise RuntimeError(f"{name}: expected an input quantized per tensor, got {kind}")
     if not isinstance(weight, QuantizedTensor) or weight.dtype is not _C.qint8:
         kind = weight.dtype if isinstance(weight, facula.Tensor) else type(weight).__name__
         raise RuntimeError(f"{name}: expected a weight of qint8, got {kind}")
@@ -57,6 +58,7 @@ def _finished(sums, scales, bias, scheme, relu, at):
 
     level = sums.float()  # another tensor where sums are whole numbers
     if bias is not None:
+        # The bias is added in the unit of the sums, before one scale turns both into levels.
         level.add_(along(bias.detach().float() / scales))
     low, high = limits("quantized", scheme.dtype)
     level.mul_(along(scales * (1.0 / scheme.scale))).round_().add_(scheme.zero_point)
@@ -64,7 +66,7 @@ def _finished(sums, scales, bias, scheme, relu, at):
 
 
 def linear(input, weight, bias, scale, zero_point, relu=False):
-    """Return a quantised input (..., k) times the transpose of a weight (n, k) of qint8, plus a bias of float32, quantised
+    """Return a quantized input (..., k) times the transpose of a weight (n, k) of qint8, plus a bias of float32, quantized
     again.
 
     Args:
@@ -80,12 +82,14 @@ def linear(input, weight, bias, scale, zero_point, relu=False):
     w, scales, zeros = weight_rows(weight)
     scales = scales * given.scale
     if zeros is None:
+        # Clamping at the level of zero is ReLU.
         least = scheme.zero_point if relu else limits("quantized", scheme.dtype)[0]
         added = None if bias is None else bias.detach().float()
         to = scheme.scale, scheme.zero_point, least
         return wrap(_C._static_int8_linear(x, given.zero_point, w, scales, added, *to), scheme)
     sums = _C._int8_linear(x, w)
     if given.zero_point:
+        # sum((x - z) w) = sum(x w) - z sum(w), so the levels are multiplied as they are, in eight bits.
         sums.sub_(_row_sums(weight), alpha=given.zero_point)
     rest = x.sum(-1, keepdim=True, dtype=_C.int32) - given.zero_point * x.size(-1)
     sums.sub_(rest * zeros.int())
@@ -100,6 +104,7 @@ def _sums(x, weight, zero_point, stride, padding, dilation, groups, padding_mode
     """Return the convolution of levels less their zero, int32."""
     if any(padding):
         if padding_mode == "zeros":
+            # The level of zero, which need not be 0.
             x = F.pad(x, _sides(padding), value=zero_point)
         else:  # these know floating-point numbers, which hold levels
             x = F.pad(x.float(), _sides(padding), mode=padding_mode).to(x.dtype)
@@ -111,7 +116,7 @@ def _sums(x, weight, zero_point, stride, padding, dilation, groups, padding_mode
 
 def conv(input, weight, bias, stride, padding, dilation, groups, scale, zero_point, relu=False, padding_mode="zeros",
          transposed=False, output_padding=0):  # fmt: skip
-    """Return a convolution of a quantised input (N, C, ...) with a weight of qint8, plus a bias of float32, quantised again.
+    """Return a convolution of a quantized input (N, C, ...) with a weight of qint8, plus a bias of float32, quantized again.
 
     Args:
         stride, padding, dilation, groups, padding_mode, output_padding: as in nn.functional.conv1d to conv_transpose3d.
@@ -133,7 +138,7 @@ def conv(input, weight, bias, stride, padding, dilation, groups, scale, zero_poi
     x = levels_of(input).float() - given.zero_point  # zero is 0, as padding fills
     if transposed:
         if not isinstance(weight._scheme, PerTensor):
-            raise RuntimeError(f"{name}: expected a weight quantised per tensor, got {weight.qscheme()}")
+            raise RuntimeError(f"{name}: expected a weight quantized per tensor, got {weight.qscheme()}")
         scales = _C.tensor([weight._scheme.scale], dtype=_C.float32)
         w = levels_of(weight).float() - weight._scheme.zero_point
         function = (F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d)[dims - 1]

@@ -1,4 +1,6 @@
-"""Functions of quantised tensors. Those without scale and zero_point give the levels of their input."""
+"""Define functions of quantized tensors. Functions without scale and zero_point return tensors with the scheme of their
+input.
+"""
 
 from __future__ import annotations
 
@@ -31,13 +33,13 @@ def _quantized(name, input):
 
 
 def adaptive_avg_pool2d(input: Tensor, output_size: int | Sequence[int]) -> Tensor:
-    """Return nn.functional.adaptive_avg_pool2d of a quantised tensor, on its levels.
+    """Return nn.functional.adaptive_avg_pool2d of a quantized tensor, on its levels.
 
     Args:
-        input: a quantised tensor, (N, C, H, W) or (C, H, W).
+        input: a quantized tensor, (N, C, H, W) or (C, H, W).
         output_size: the sizes of the output, a number or one for each dimension; None for that of the input.
 
-    Errors: ValueError for an input that is not quantised.
+    Errors: ValueError for an input that is not quantized.
 
     >>> x = torch.quantize_per_tensor(torch.ones(1, 2, 2), 1.0, 0, torch.quint8)
     >>> torch.ao.nn.quantized.functional.adaptive_avg_pool2d(x, 1).dequantize()
@@ -47,13 +49,13 @@ def adaptive_avg_pool2d(input: Tensor, output_size: int | Sequence[int]) -> Tens
 
 
 def adaptive_avg_pool3d(input: Tensor, output_size: int | Sequence[int]) -> Tensor:
-    """Return nn.functional.adaptive_avg_pool3d of a quantised tensor, on its levels.
+    """Return nn.functional.adaptive_avg_pool3d of a quantized tensor, on its levels.
 
     Args:
-        input: a quantised tensor, (N, C, D, H, W) or (C, D, H, W).
+        input: a quantized tensor, (N, C, D, H, W) or (C, D, H, W).
         output_size: the sizes of the output, a number or one for each dimension; None for that of the input.
 
-    Errors: ValueError for an input that is not quantised.
+    Errors: ValueError for an input that is not quantized.
 
     >>> x = torch.quantize_per_tensor(torch.ones(1, 2, 2, 2), 1.0, 0, torch.quint8)
     >>> torch.ao.nn.quantized.functional.adaptive_avg_pool3d(x, 1).dequantize()
@@ -65,10 +67,10 @@ def adaptive_avg_pool3d(input: Tensor, output_size: int | Sequence[int]) -> Tens
 def avg_pool2d(input: Tensor, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None,
                padding: int | Sequence[int] = 0, ceil_mode: bool = False, count_include_pad: bool = True,
                divisor_override: Any = None) -> Tensor:  # fmt: skip
-    """Return nn.functional.avg_pool2d of a quantised tensor, on its levels.
+    """Return nn.functional.avg_pool2d of a quantized tensor, on its levels.
 
     Args:
-        input: a quantised tensor.
+        input: a quantized tensor.
         kernel_size: of the window, a number or one for each dimension.
         stride: the step of the window; default: its size.
         padding: zeros added at both ends of each dimension.
@@ -76,7 +78,7 @@ def avg_pool2d(input: Tensor, kernel_size: int | Sequence[int], stride: int | Se
         count_include_pad: if True, count padding in the mean.
         divisor_override: what sums are divided by instead of their number.
 
-    Errors: ValueError for an input that is not quantised.
+    Errors: ValueError for an input that is not quantized.
 
     >>> x = torch.quantize_per_tensor(torch.ones(1, 2, 2), 1.0, 0, torch.quint8)
     >>> torch.ao.nn.quantized.functional.avg_pool2d(x, 2).dequantize()
@@ -89,10 +91,10 @@ def avg_pool2d(input: Tensor, kernel_size: int | Sequence[int], stride: int | Se
 def avg_pool3d(input: Tensor, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None,
                padding: int | Sequence[int] = 0, ceil_mode: bool = False, count_include_pad: bool = True,
                divisor_override: Any = None) -> Tensor:  # fmt: skip
-    """Return nn.functional.avg_pool3d of a quantised tensor, on its levels.
+    """Return nn.functional.avg_pool3d of a quantized tensor, on its levels.
 
     Args:
-        input: a quantised tensor.
+        input: a quantized tensor.
         kernel_size: of the window, a number or one for each dimension.
         stride: the step of the window; default: its size.
         padding: zeros added at both ends of each dimension.
@@ -100,7 +102,7 @@ def avg_pool3d(input: Tensor, kernel_size: int | Sequence[int], stride: int | Se
         count_include_pad: if True, count padding in the mean.
         divisor_override: what sums are divided by instead of their number.
 
-    Errors: ValueError for an input that is not quantised.
+    Errors: ValueError for an input that is not quantized.
 
     >>> x = torch.quantize_per_tensor(torch.ones(1, 2, 2, 2), 1.0, 0, torch.quint8)
     >>> torch.ao.nn.quantized.functional.avg_pool3d(x, 2).dequantize()
@@ -113,10 +115,10 @@ def avg_pool3d(input: Tensor, kernel_size: int | Sequence[int], stride: int | Se
 def max_pool1d(input: Tensor, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None,
                padding: int | Sequence[int] = 0, dilation: int | Sequence[int] = 1, ceil_mode: bool = False,
                return_indices: bool = False) -> Tensor | Any:  # fmt: skip
-    """Return nn.functional.max_pool1d of a quantised tensor, on its levels.
+    """Return nn.functional.max_pool1d of a quantized tensor, on its levels.
 
     Args:
-        input: a quantised tensor.
+        input: a quantized tensor.
         kernel_size: of the window, a number or one for each dimension.
         stride: the step of the window; default: its size.
         padding: how far windows reach over both ends of each dimension.
@@ -124,7 +126,7 @@ def max_pool1d(input: Tensor, kernel_size: int | Sequence[int], stride: int | Se
         ceil_mode: if True, round sizes up.
         return_indices: if True, also return where the maxima were.
 
-    Errors: ValueError for an input that is not quantised.
+    Errors: ValueError for an input that is not quantized.
 
     >>> x = torch.quantize_per_tensor(torch.tensor([[1.0, 3.0]]), 1.0, 0, torch.quint8)
     >>> torch.ao.nn.quantized.functional.max_pool1d(x, 2).dequantize()
@@ -136,10 +138,10 @@ def max_pool1d(input: Tensor, kernel_size: int | Sequence[int], stride: int | Se
 def max_pool2d(input: Tensor, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None,
                padding: int | Sequence[int] = 0, dilation: int | Sequence[int] = 1, ceil_mode: bool = False,
                return_indices: bool = False) -> Tensor | Any:  # fmt: skip
-    """Return nn.functional.max_pool2d of a quantised tensor, on its levels.
+    """Return nn.functional.max_pool2d of a quantized tensor, on its levels.
 
     Args:
-        input: a quantised tensor.
+        input: a quantized tensor.
         kernel_size: of the window, a number or one for each dimension.
         stride: the step of the window; default: its size.
         padding: how far windows reach over both ends of each dimension.
@@ -147,7 +149,7 @@ def max_pool2d(input: Tensor, kernel_size: int | Sequence[int], stride: int | Se
         ceil_mode: if True, round sizes up.
         return_indices: if True, also return where the maxima were.
 
-    Errors: ValueError for an input that is not quantised.
+    Errors: ValueError for an input that is not quantized.
 
     >>> x = torch.quantize_per_tensor(torch.tensor([[[1.0, 3.0], [2.0, 0.0]]]), 1.0, 0, torch.quint8)
     >>> torch.ao.nn.quantized.functional.max_pool2d(x, 2).dequantize()
@@ -243,15 +245,15 @@ def conv3d(input: Tensor, weight: Tensor, bias: Tensor | None, stride: int | Seq
 
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, scale: float | None = None,
            zero_point: int | None = None) -> Any:  # fmt: skip
-    """Return ``input @ weight.T + bias`` of a quantised tensor and a weight of qint8.
+    """Return ``input @ weight.T + bias`` of a quantized tensor and a weight of qint8.
 
     Args:
-        input: a quantised tensor, (..., in_features).
+        input: a quantized tensor, (..., in_features).
         weight: (out_features, in_features).
         bias: of float32, or None.
         scale, zero_point: of the result; default: those of the input.
 
-    Errors: ValueError for an input that is not quantised.
+    Errors: ValueError for an input that is not quantized.
 
     >>> x = torch.quantize_per_tensor(torch.ones(1, 2), 1.0, 0, torch.quint8)
     >>> weight = torch.quantize_per_tensor(torch.ones(1, 2), 1.0, 0, torch.qint8)
@@ -264,16 +266,16 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, scale: flo
 
 def interpolate(input: Tensor, size: Sequence[int] | None = None, scale_factor: float | Sequence[float] | None = None,
                 mode: str = "nearest", align_corners: bool | None = None) -> Any:  # fmt: skip
-    """Return nn.functional.interpolate of a quantised tensor, on its levels.
+    """Return nn.functional.interpolate of a quantized tensor, on its levels.
 
     Args:
-        input: a quantised tensor, (N, C, ...).
+        input: a quantized tensor, (N, C, ...).
         size: the new sizes, a number or one for each spatial dimension; or
         scale_factor: the factor of each.
         mode: 'nearest', 'bilinear' or another one of nn.functional.interpolate.
         align_corners: if True, let the centers of the corner elements of input and output coincide.
 
-    Errors: ValueError for an input that is not quantised.
+    Errors: ValueError for an input that is not quantized.
 
     >>> x = torch.quantize_per_tensor(torch.tensor([[[[1.0, 3.0]]]]), 1.0, 0, torch.quint8)
     >>> torch.ao.nn.quantized.functional.interpolate(x, size=(1, 4)).dequantize()
@@ -289,7 +291,7 @@ def upsample(input: Tensor, size: Sequence[int] | None = None, scale_factor: flo
     Args:
         input, size, scale_factor, mode, align_corners: of `interpolate`.
 
-    Errors: ValueError for an input that is not quantised.
+    Errors: ValueError for an input that is not quantized.
 
     >>> x = torch.quantize_per_tensor(torch.tensor([[[[1.0, 3.0]]]]), 1.0, 0, torch.quint8)
     >>> torch.ao.nn.quantized.functional.upsample(x, size=(1, 4)).dequantize()
@@ -305,7 +307,7 @@ def upsample_bilinear(input: Tensor, size: Sequence[int] | None = None,
     Args:
         input, size, scale_factor: of `interpolate`.
 
-    Errors: ValueError for an input that is not quantised.
+    Errors: ValueError for an input that is not quantized.
 
     >>> x = torch.quantize_per_tensor(torch.tensor([[[[1.0, 3.0]]]]), 1.0, 0, torch.quint8)
     >>> torch.ao.nn.quantized.functional.upsample_bilinear(x, size=(1, 3)).dequantize()
@@ -321,7 +323,7 @@ def upsample_nearest(input: Tensor, size: Sequence[int] | None = None,
     Args:
         input, size, scale_factor: of `interpolate`.
 
-    Errors: ValueError for an input that is not quantised.
+    Errors: ValueError for an input that is not quantized.
 
     >>> x = torch.quantize_per_tensor(torch.tensor([[[[1.0, 3.0]]]]), 1.0, 0, torch.quint8)
     >>> torch.ao.nn.quantized.functional.upsample_nearest(x, scale_factor=(1, 2)).dequantize()
@@ -331,14 +333,14 @@ def upsample_nearest(input: Tensor, size: Sequence[int] | None = None,
 
 
 def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
-    """Return nn.functional.hardtanh of a quantised tensor: limited to [min_val, max_val], on its levels.
+    """Return nn.functional.hardtanh of a quantized tensor: limited to [min_val, max_val], on its levels.
 
     Args:
-        input: a quantised tensor.
+        input: a quantized tensor.
         min_val, max_val: the limits.
         inplace: if True, change the input itself and return it.
 
-    Errors: ValueError for an input that is not quantised.
+    Errors: ValueError for an input that is not quantized.
 
     >>> x = torch.quantize_per_tensor(torch.tensor([-3.0, 0.0, 3.0]), 1.0, 3, torch.quint8)
     >>> torch.ao.nn.quantized.functional.hardtanh(x).dequantize()
@@ -348,13 +350,13 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace
 
 
 def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
-    """Return ``relu6(x + 3) / 6`` of a quantised tensor, on levels from 0 to 1.
+    """Return ``relu6(x + 3) / 6`` of a quantized tensor, on levels from 0 to 1.
 
     Args:
-        input: a quantised tensor.
+        input: a quantized tensor.
         inplace: accepted, and without effect.
 
-    Errors: ValueError for an input that is not quantised.
+    Errors: ValueError for an input that is not quantized.
 
     >>> x = torch.quantize_per_tensor(torch.tensor([-3.0, 0.0, 3.0]), 1.0, 3, torch.quint8)
     >>> torch.ao.nn.quantized.functional.hardsigmoid(x).dequantize()
@@ -364,13 +366,13 @@ def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
 
 
 def hardswish(input: Tensor, scale: float, zero_point: int) -> Any:
-    """Return ``x * relu6(x + 3) / 6`` of a quantised tensor.
+    """Return ``x * relu6(x + 3) / 6`` of a quantized tensor.
 
     Args:
-        input: a quantised tensor.
+        input: a quantized tensor.
         scale, zero_point: of the result.
 
-    Errors: ValueError for an input that is not quantised.
+    Errors: ValueError for an input that is not quantized.
 
     >>> x = torch.quantize_per_tensor(torch.tensor([0.0, 3.0]), 1.0, 0, torch.quint8)
     >>> torch.ao.nn.quantized.functional.hardswish(x, 0.5, 0).dequantize()
@@ -380,14 +382,14 @@ def hardswish(input: Tensor, scale: float, zero_point: int) -> Any:
 
 
 def elu(input: Tensor, scale: float, zero_point: int, alpha: float = 1.0) -> Any:
-    """Return ``x`` where it is positive, else ``alpha * (exp(x) - 1)``, of a quantised tensor.
+    """Return ``x`` where it is positive, else ``alpha * (exp(x) - 1)``, of a quantized tensor.
 
     Args:
-        input: a quantised tensor.
+        input: a quantized tensor.
         scale, zero_point: of the result.
         alpha: of the formula.
 
-    Errors: ValueError for an input that is not quantised.
+    Errors: ValueError for an input that is not quantized.
 
     >>> x = torch.quantize_per_tensor(torch.tensor([-1.0, 2.0]), 1.0, 1, torch.quint8)
     >>> torch.ao.nn.quantized.functional.elu(x, 0.5, 2).dequantize()
@@ -397,14 +399,14 @@ def elu(input: Tensor, scale: float, zero_point: int, alpha: float = 1.0) -> Any
 
 
 def celu(input: Tensor, scale: float, zero_point: int, alpha: float = 1.0) -> Any:
-    """Return ``x`` where it is positive, else ``alpha * (exp(x / alpha) - 1)``, of a quantised tensor.
+    """Return ``x`` where it is positive, else ``alpha * (exp(x / alpha) - 1)``, of a quantized tensor.
 
     Args:
-        input: a quantised tensor.
+        input: a quantized tensor.
         scale, zero_point: of the result.
         alpha: of the formula.
 
-    Errors: ValueError for an input that is not quantised.
+    Errors: ValueError for an input that is not quantized.
 
     >>> x = torch.quantize_per_tensor(torch.tensor([-1.0, 2.0]), 1.0, 1, torch.quint8)
     >>> torch.ao.nn.quantized.functional.celu(x, 0.5, 4, alpha=2.0).dequantize()
@@ -415,15 +417,15 @@ def celu(input: Tensor, scale: float, zero_point: int, alpha: float = 1.0) -> An
 
 def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False, scale: float | None = None,
                zero_point: int | None = None) -> Any:  # fmt: skip
-    """Return ``x`` where it is positive, else ``negative_slope * x``, of a quantised tensor.
+    """Return ``x`` where it is positive, else ``negative_slope * x``, of a quantized tensor.
 
     Args:
-        input: a quantised tensor.
+        input: a quantized tensor.
         negative_slope: of the formula.
         inplace: if True, change the input itself, where no levels are given.
         scale, zero_point: of the result; default: those of the input.
 
-    Errors: ValueError for an input that is not quantised.
+    Errors: ValueError for an input that is not quantized.
 
     >>> x = torch.quantize_per_tensor(torch.tensor([-4.0, 2.0]), 1.0, 4, torch.quint8)
     >>> torch.ao.nn.quantized.functional.leaky_relu(x, 0.5).dequantize()
@@ -435,14 +437,14 @@ def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = Fals
 
 
 def threshold(input: Tensor, threshold: Any, value: Any) -> Tensor:
-    """Return ``x`` where it is greater than the threshold, else ``value``, of a quantised tensor, on its levels.
+    """Return ``x`` where it is greater than the threshold, else ``value``, of a quantized tensor, on its levels.
 
     Args:
-        input: a quantised tensor.
+        input: a quantized tensor.
         threshold: a number.
         value: a number.
 
-    Errors: ValueError for an input that is not quantised, or no threshold or value.
+    Errors: ValueError for an input that is not quantized, or no threshold or value.
 
     >>> x = torch.quantize_per_tensor(torch.tensor([1.0, 5.0]), 1.0, 0, torch.quint8)
     >>> torch.ao.nn.quantized.functional.threshold(x, 2.0, 0.0).dequantize()
@@ -454,13 +456,13 @@ def threshold(input: Tensor, threshold: Any, value: Any) -> Tensor:
 
 
 def clamp(input: Tensor, min_: float, max_: float) -> Tensor:
-    """Return ``min(max(x, min_), max_)`` of a quantised tensor, on its levels.
+    """Return ``min(max(x, min_), max_)`` of a quantized tensor, on its levels.
 
     Args:
-        input: a quantised tensor.
+        input: a quantized tensor.
         min_, max_: the limits.
 
-    Errors: ValueError for an input that is not quantised.
+    Errors: ValueError for an input that is not quantized.
 
     >>> x = torch.quantize_per_tensor(torch.tensor([1.0, 5.0]), 1.0, 0, torch.quint8)
     >>> torch.ao.nn.quantized.functional.clamp(x, 2.0, 4.0).dequantize()

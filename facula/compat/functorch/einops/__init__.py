@@ -1,4 +1,4 @@
-"""Axes rearranged by patterns."""
+"""Rearrange axes by patterns."""
 
 from facula.func import rearrange
 

@@ -1,4 +1,4 @@
-"""What was tried out in functorch."""
+"""Provide the experimental names of functorch."""
 
 from facula._functorch.apis import chunk_vmap
 from facula.func import functionalize, hessian, jacfwd, jvp, replace_all_batch_norm_modules_

@@ -1,4 +1,4 @@
-"""Control flow on values."""
+"""Provide control flow on values."""
 
 from facula._higher_order_ops import cond, map
 

@@ -1,4 +1,4 @@
-"""Give programs what they reach as `torch._dynamo`: compiled functions, marks, settings, errors.
+"""Provide the names of `torch._dynamo` that programs use: compiled functions, markers, settings, errors.
 
 Nothing is translated here: the core records what a compiled function does while Python runs it (docs/compile.md).
 """

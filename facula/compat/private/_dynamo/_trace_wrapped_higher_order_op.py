@@ -1,4 +1,4 @@
-"""A mode that keeps indices tensors."""
+"""Define a mode in which indices remain tensors."""
 
 import facula
 from facula.overrides import TorchFunctionMode
@@ -7,7 +7,7 @@ __all__ = ["TransformGetItemToIndex"]
 
 
 class TransformGetItemToIndex(TorchFunctionMode):
-    """Within it, `x[i]` with tensors as indices is the op `index`, which never asks for the number in a tensor.
+    """Compute `x[i]` with tensors as indices by the op `index` in a block, which never reads the number in a tensor.
 
     So `x[i]` works under `vmap` where each i is another: masks that are functions of positions are computed this way.
 

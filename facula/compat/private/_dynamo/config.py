@@ -1,4 +1,4 @@
-"""`torch._dynamo.config`: PyTorch's private name of `facula.compiler._settings`."""
+"""Provide `facula.compiler._settings` under PyTorch's private name, `torch._dynamo.config`."""
 
 import sys
 

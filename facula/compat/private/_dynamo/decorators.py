@@ -1,4 +1,4 @@
-"""`torch._dynamo.decorators`: PyTorch's private name of `facula.compiler._decorators`."""
+"""Provide `facula.compiler._decorators` under PyTorch's private name, `torch._dynamo.decorators`."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""`torch._dynamo.eval_frame`: PyTorch's private name of `facula.compiler._eval_frame`."""
+"""Provide `facula.compiler._eval_frame` under PyTorch's private name, `torch._dynamo.eval_frame`."""
 
 import sys
 

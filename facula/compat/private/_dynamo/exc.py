@@ -1,4 +1,4 @@
-"""`torch._dynamo.exc`: PyTorch's private name of `facula.compiler._errors`."""
+"""Provide `facula.compiler._errors` under PyTorch's private name, `torch._dynamo.exc`."""
 
 import sys
 

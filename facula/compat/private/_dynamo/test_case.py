@@ -1,4 +1,4 @@
-"""Tests that begin and end without recordings."""
+"""Define tests that begin and end without recordings."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["TestCase", "run_tests"]
 
 
 class TestCase(unittest.TestCase):
-    """A test of programs that compile: recordings and counters are those of the test."""
+    """Reset recordings and counters before and after each test of programs that compile."""
 
     def setUp(self) -> None:
         super().setUp()

@@ -1,4 +1,4 @@
-"""What tests of programs use: counters in the place of a backend, and comparisons."""
+"""Provide helpers of tests: backends that count, and comparisons."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = [
 
 
 class CompileCounter:
-    """A backend that counts: `frame_count` graphs that it was given, with `op_count` ops. It gives them back as they are.
+    """Count graphs in `frame_count` and their ops in `op_count`, as a backend that returns the graphs unchanged.
 
     >>> from facula._dynamo.testing import CompileCounter
     >>> count = CompileCounter()
@@ -44,7 +44,7 @@ class CompileCounter:
 
 
 class CompileCounterWithBackend(CompileCounter):
-    """A counter around another backend; `graphs` are those that it was given.
+    """Count graphs and pass them to another backend; `graphs` has all of them.
 
     Args:
         backend: its name.
@@ -68,7 +68,7 @@ class CompileCounterWithBackend(CompileCounter):
 
 
 class EagerAndRecordGraphs:
-    """A backend that remembers its graphs (`graphs`) and gives them back as they are.
+    """Store graphs in `graphs`, as a backend that returns them unchanged.
 
     >>> from facula._dynamo.testing import EagerAndRecordGraphs
     >>> seen = EagerAndRecordGraphs()
@@ -89,7 +89,7 @@ class EagerAndRecordGraphs:
 
 
 class AotEagerAndRecordGraphs:
-    """The same by `aot_autograd`: `graphs` of all calls, `fw_graphs`, and `bw_graphs` of backward passes."""
+    """Store graphs by `aot_autograd`: `graphs` of all calls, `fw_graphs`, and `bw_graphs` of backward passes."""
 
     def __init__(self) -> None:
         self.graphs: list[GraphModule] = []

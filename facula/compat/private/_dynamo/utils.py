@@ -1,4 +1,4 @@
-"""Give programs and tests the counters and times of compiled functions."""
+"""Provide the counters and times of compiled functions for programs and tests."""
 
 from facula._shared.on_demand import _on_demand
 from facula.compiler._counters import compile_times, counters, is_compile_supported, warn_once

@@ -1,4 +1,4 @@
-"""What PyTorch's package of this name has and programs take from there; the functions themselves are those of `facula.func`."""
+"""Provide what programs import from PyTorch's package of this name; the functions themselves are those of `facula.func`."""
 
 from facula._shared.on_demand import _on_demand
 

@@ -1,4 +1,4 @@
-"""`torch._functorch.aot_autograd`: PyTorch's private name of `facula.compiler._aot`."""
+"""Provide `facula.compiler._aot` under PyTorch's private name, `torch._functorch.aot_autograd`."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Transforms of functions: vmap and gradients."""
+"""Provide transforms of functions: vmap and gradients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Normalization over a batch that writes nothing."""
+"""Replace batch normalization by one that writes no running statistics."""
 
 from facula.func import replace_all_batch_norm_modules_
 

@@ -1,4 +1,4 @@
-"""Settings of PyTorch's `aot_autograd`, which programs set. They keep their values; none changes what is computed here."""
+"""Hold settings of PyTorch's `aot_autograd` that programs set. None of them changes what is computed here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Transforms of functions: Jacobians, products with them, and writes taken out."""
+"""Provide transforms of functions: Jacobians, products with them, and the removal of writes."""
 
 from facula.func import functionalize, grad, grad_and_value, hessian, jacfwd, jacrev, jvp, linearize, vjp
 from facula.func._transforms import _argnums

@@ -1,4 +1,4 @@
-"""Modules called with other parameters than their own."""
+"""Call modules with other parameters than their own."""
 
 from facula.func import functional_call, stack_module_state
 

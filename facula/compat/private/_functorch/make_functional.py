@@ -1,4 +1,4 @@
-"""`torch._functorch.make_functional`: PyTorch's private name of `facula.func._make_functional`."""
+"""Provide `facula.func._make_functional` under PyTorch's private name, `torch._functorch.make_functional`."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""`torch._functorch.partitioners`: PyTorch's private name of `facula.compiler._partitioners`."""
+"""Provide `facula.compiler._partitioners` under PyTorch's private name, `torch._functorch.partitioners`."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""`torch._functorch.vmap`: PyTorch's private name of `facula.func._batching`."""
+"""Provide `facula.func._batching` under PyTorch's private name, `torch._functorch.vmap`."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Control flow on values, under the names by which PyTorch's programs reach it."""
+"""Provide control flow on values under the names that PyTorch's programs use."""
 
 from facula._higher_order_ops.cond import cond
 from facula._higher_order_ops.map import map

@@ -1,4 +1,4 @@
-"""`torch._higher_order_ops.associative_scan`: PyTorch's private name of `facula.functions.associative_scan`."""
+"""Provide `facula.functions.associative_scan` under PyTorch's private name, `torch._higher_order_ops.associative_scan`."""
 
 import sys
 

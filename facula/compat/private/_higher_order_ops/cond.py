@@ -1,4 +1,4 @@
-"""`cond` (facula/functions/control_flow.py)."""
+"""Provide `cond` (facula/functions/control_flow.py) under PyTorch's private name."""
 
 from facula.functions.control_flow import HIGHER_ORDER, cond
 

@@ -1,4 +1,4 @@
-"""`map` (facula/functions/control_flow.py)."""
+"""Provide `map` (facula/functions/control_flow.py) under PyTorch's private name."""
 
 from facula.functions.control_flow import map
 

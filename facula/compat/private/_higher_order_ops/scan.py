@@ -1,4 +1,4 @@
-"""`scan` (facula/functions/control_flow.py)."""
+"""Provide `scan` (facula/functions/control_flow.py) under PyTorch's private name."""
 
 from facula.functions.control_flow import scan
 

@@ -1,4 +1,4 @@
-"""Modes and options of the default backend."""
+"""Provide modes and options of the default backend."""
 
 from facula._shared.on_demand import _on_demand
 from facula.compiler._modes import MODES, cudagraph_mark_step_begin, list_mode_options, list_options

@@ -1,4 +1,4 @@
-"""`torch._inductor.config`: PyTorch's private name of `facula.compiler._options`."""
+"""Provide `facula.compiler._options` under PyTorch's private name, `torch._inductor.config`."""
 
 import sys
 

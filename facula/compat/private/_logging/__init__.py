@@ -1,4 +1,6 @@
-"""What compiled functions tell: `TORCH_LOGS=graph_breaks,recompiles,output_code`, or `set_logs(graph_breaks=True)`."""
+"""Provide the logs of compiled functions: `TORCH_LOGS=graph_breaks,recompiles,output_code`, or
+`set_logs(graph_breaks=True)`.
+"""
 
 from __future__ import annotations
 

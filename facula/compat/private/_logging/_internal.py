@@ -1,4 +1,4 @@
-"""`torch._logging._internal`: PyTorch's private name of `facula.compiler._logs`."""
+"""Provide `facula.compiler._logs` under PyTorch's private name, `torch._logging._internal`."""
 
 import sys
 

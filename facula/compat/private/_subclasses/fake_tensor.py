@@ -1,4 +1,4 @@
-"""`torch._subclasses.fake_tensor`: PyTorch's private name of `facula._tensor.fake`."""
+"""Provide `facula._tensor.fake` under PyTorch's private name, `torch._subclasses.fake_tensor`."""
 
 import sys
 

@@ -1,4 +1,6 @@
-"""Tensors that a tracer of PyTorch's wraps to take writes out of a program. None is made here (`func.functionalize`)."""
+"""Define the class of tensors that a tracer of PyTorch wraps to remove writes from a program. None is made here
+(`func.functionalize`).
+"""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Modules whose activations are computed again, or kept elsewhere."""
+"""Define modules whose activations are computed again, or stored elsewhere."""

@@ -1,4 +1,4 @@
-"""Modules inside modules that compute activations again in the backward pass, or keep them on the CPU."""
+"""Wrap modules so that they compute activations again in the backward pass, or store them on the CPU."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ _PREFIX = "_checkpoint_wrapped_module"
 
 
 class CheckpointImpl(enum.Enum):
-    """The way of computing again."""
+    """Name the implementation of checkpointing."""
 
     REENTRANT = enum.auto()
     NO_REENTRANT = enum.auto()
 
 
 class ActivationWrapper(nn.Module):
-    """A module in another, whose name does not show in states and names of parameters."""
+    """Wrap a module. The wrapper's name does not appear in state dicts or in the names of parameters."""
 
     def __init__(self, mod):
         super().__init__()
@@ -60,7 +60,7 @@ class ActivationWrapper(nn.Module):
 
 
 class OffloadWrapper(ActivationWrapper):
-    """Keeps what the module saves for the backward pass in memory of the CPU."""
+    """Store in main memory what the module saves for the backward pass."""
 
     def forward(self, *args, **kwargs):
         """Return what the module inside gives."""
@@ -69,7 +69,7 @@ class OffloadWrapper(ActivationWrapper):
 
 
 class CheckpointWrapper(ActivationWrapper):
-    """Computes the module again in the backward pass.
+    """Compute the module again in the backward pass.
 
     Args:
         mod: the module.
@@ -99,12 +99,23 @@ class CheckpointWrapper(ActivationWrapper):
 
 
 def offload_wrapper(module):
-    """Return `OffloadWrapper` of a module."""
+    """Return `OffloadWrapper` of a module.
+
+    Args:
+        module: the module to wrap.
+    """
     return OffloadWrapper(module)
 
 
 def checkpoint_wrapper(module, checkpoint_impl=CheckpointImpl.NO_REENTRANT, checkpoint_fn=None, **checkpoint_fn_kwargs):
-    """Return `CheckpointWrapper` of a module."""
+    """Return `CheckpointWrapper` of a module.
+
+    Args:
+        module: the module to wrap.
+        checkpoint_impl: a CheckpointImpl.
+        checkpoint_fn: what runs the module; None for `checkpoint`.
+        checkpoint_fn_kwargs: further arguments of it.
+    """
     return CheckpointWrapper(module, checkpoint_impl, checkpoint_fn, **checkpoint_fn_kwargs)
 
 

@@ -1,4 +1,4 @@
-"""Ways to average gradients, for `DistributedDataParallel.register_comm_hook`."""
+"""Define ways to average gradients, for `DistributedDataParallel.register_comm_hook`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ __all__ = ["DDPCommHookType", "register_ddp_comm_hook"]
 
 
 class _Registers:
-    """Registers a hook with a model. An object: in an Enum, functions are methods, and since Python 3.13 partial ones too."""
+    """Register a hook with a model. This is an object because an Enum turns functions, and since Python 3.13 partial
+    objects, into methods.
+    """
 
     def __init__(self, hook, low_rank=False):
         self.hook, self.low_rank = hook, low_rank
@@ -28,7 +30,7 @@ class _Registers:
 
 
 class DDPCommHookType(Enum):
-    """The hooks by name; each value takes (model, state). `register_ddp_comm_hook` registers one.
+    """Name the hooks; each value is called with (model, state). `register_ddp_comm_hook` registers one.
 
     >>> from torch.distributed.algorithms.ddp_comm_hooks import DDPCommHookType
     >>> [kind.name for kind in DDPCommHookType][:4]

@@ -1,4 +1,4 @@
-"""Steps of a ZeroRedundancyOptimizer inside the backward pass of DistributedDataParallel, bucket by bucket."""
+"""Step a ZeroRedundancyOptimizer inside the backward pass of DistributedDataParallel, bucket by bucket."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["hook_with_zero_step", "hook_with_zero_step_interleaved"]
 
 
 class _Steps:
-    """The hook: parameters of a bucket change, and travel, when its gradients are averaged."""
+    """Update and send the parameters of a bucket when its gradients are averaged; this object is the hook."""
 
     def __init__(self, hook, ddp, zero, interleaved: bool) -> None:
         self._hook, self._zero, self._interleaved = hook, zero, interleaved
@@ -44,6 +44,7 @@ class _Steps:
         tensor = result[0] if isinstance(result, (list, tuple)) else result
         if tensor.untyped_storage()._cdata != bucket.buffer().untyped_storage()._cdata:
             bucket.set_buffer(tensor)
+        # A clone, because the sum is written in place and the numbers lie in the storage of the bucket.
         used = bucket._used().clone()
         if not self._ddp.static_graph:
             dist.all_reduce(used, group=self._zero.process_group)

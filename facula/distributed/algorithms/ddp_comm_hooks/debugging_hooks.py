@@ -1,4 +1,4 @@
-"""Hooks that show what communication costs."""
+"""Define hooks that show what communication costs."""
 
 from .default_hooks import noop_hook
 

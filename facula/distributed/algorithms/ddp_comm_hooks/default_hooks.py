@@ -1,4 +1,4 @@
-"""Hooks that sum gradients as they are, or in 16 bits."""
+"""Define hooks that sum gradients as they are, or in 16 bits."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def _first(value):
 
 
 class _Compressed:
-    """A bucket whose buffer has another dtype."""
+    """Represent a bucket whose buffer has another dtype."""
 
     def __init__(self, bucket, buffer) -> None:
         self._bucket, self._buffer = bucket, buffer
@@ -173,6 +173,8 @@ def noop_hook(_: Any, bucket: Any) -> facula.futures.Future[Any]:
     Args:
         _: the state of the hook; not looked at.
         bucket: a GradBucket.
+
+    Returns: a Future that is done, of the bucket's buffer.
 
     >>> import torch.distributed as dist
     >>> from torch.distributed.algorithms.ddp_comm_hooks.debugging_hooks import noop_hook

@@ -1,4 +1,4 @@
-"""Averages within small groups only; the parameters of all are averaged now and then (post-local SGD)."""
+"""Average gradients within small groups only, and the parameters of all processes from time to time (post-local SGD)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["PostLocalSGDState", "post_localSGD_hook"]
 
 
 class PostLocalSGDState:
-    """What `post_localSGD_hook` keeps between steps.
+    """Hold the state of `post_localSGD_hook` between steps.
 
     Args:
         process_group: the processes that average gradients at first. None: all.

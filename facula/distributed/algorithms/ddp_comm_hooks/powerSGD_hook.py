@@ -1,8 +1,8 @@
-"""PowerSGD: gradients travel as products of two thin matrices (Vogels, Karimireddy, Jaggi, NeurIPS 2019).
+"""Send gradients as products of two thin matrices: PowerSGD (Vogels, Karimireddy, Jaggi, NeurIPS 2019).
 
-A gradient matrix M (n x m) of rank r is approximated by P Q^T. With a Q that all processes share: P = M Q is averaged and
-made orthogonal, then Q = M^T P is averaged; n r + m r numbers travel instead of n m. What the approximation leaves out is
-added to the next gradient (error feedback), and Q begins where the last step ended (warm start).
+A gradient matrix M (n x m) is approximated by P Q^T of rank r. All processes share a matrix Q: P = M Q is averaged and
+made orthogonal, and then Q = M^T P is averaged, so that n r + m r numbers are sent instead of n m. The error of the
+approximation is added to the next gradient (error feedback), and Q begins with its value of the last step (warm start).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ logger: Any = logging.getLogger(__name__)
 
 
 class PowerSGDState:
-    """What the hooks of PowerSGD keep between steps.
+    """Hold the state of the hooks of PowerSGD between steps.
 
     Args:
         process_group: the processes. None: all.
@@ -35,7 +35,7 @@ class PowerSGDState:
         min_compression_rate: tensors that would not shrink by this factor travel as they are.
         use_error_feedback: whether what is left out is added to the next gradient.
         warm_start: whether Q begins where it ended.
-        orthogonalization_epsilon: added to norms, against division by zero. 0: orthogonalised by QR.
+        orthogonalization_epsilon: added to norms, against division by zero. 0: orthogonalized by QR.
         random_seed: of the first Q, the same in all processes.
         compression_stats_logging_frequency: every so many steps the rate is logged.
         batch_tensors_with_same_shape: tensors of one shape are multiplied together.
@@ -90,6 +90,7 @@ class PowerSGDState:
         self.next_stats_report = 0
 
     def __getstate__(self) -> Any:
+        # A process group is a connection of this process, which no file can hold.
         return {name: value for name, value in self.__dict__.items() if name != "process_group"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -191,6 +192,7 @@ def _run(state: PowerSGDState, bucket, group, tensors, whole=None) -> facula.fut
         if had_error:
             for tensor, error in zip(tensors, state.error_dict[index]):
                 tensor.add_(error)
+        # The gradients are averaged in place, and the error is the difference from these.
         before = [tensor.clone() for tensor in tensors]
     compressed, plain = [], []
     for tensor in tensors:
@@ -213,7 +215,7 @@ def _run(state: PowerSGDState, bucket, group, tensors, whole=None) -> facula.fut
 
 
 def _own_part(state, before, after):
-    """Return what of a gradient has travelled: the average for what was approximated, all for what travelled as it was."""
+    """Return what of a gradient has traveled: the average for what was approximated, all for what traveled as it was."""
     return [a if _is_worth_it(a, state) else b for a, b in zip(after, before)]
 
 
@@ -267,6 +269,7 @@ def _approximate(state: PowerSGDState, index: int, tensors, group, size) -> None
 
 
 def _first_q(matrix: facula.Tensor, state: PowerSGDState, number: int) -> facula.Tensor:
+    # All processes have to begin with the same numbers.
     generator = facula.Generator().manual_seed(state.random_seed + 1000 * state.iter + number)
     shape = (matrix.shape[1], _rank(matrix, state))
     return facula.randn(shape, generator=generator, dtype=facula.float32).to(matrix)

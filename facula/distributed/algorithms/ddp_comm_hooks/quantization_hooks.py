@@ -1,4 +1,4 @@
-"""Hooks that send gradients in 8 bits: every process sends its own, with scales, and averages those of all."""
+"""Define hooks that send gradients in 8 bits: every process sends its own, with scales, and averages those of all."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ _STEPS, _LEAST = 255, facula.finfo(facula.float32).eps
 def _scales(rows):
     """Return (scale, zero point) of each row: 0 has a number of its own, so that it stays 0."""
     low, high = rows.amin(1).clamp(max=0), rows.amax(1).clamp(min=0)
+    # A row of zeros would divide by zero otherwise.
     scale = ((high - low) / _STEPS).clamp(min=_LEAST)
     return scale, (-low / scale).round().clamp(0, _STEPS)
 
@@ -36,6 +37,7 @@ def _averaged(process_group, rows):
     dist.all_gather(values, mine, group=group)
     total = facula.zeros_like(rows)
     for (scale, zero), theirs in zip(told, values):
+        # Values of 8 bits with different scales cannot be summed by a collective, so they are gathered and summed here.
         total += (theirs.to(rows.dtype) - zero.unsqueeze(1)) * scale.unsqueeze(1)
     return total / size
 

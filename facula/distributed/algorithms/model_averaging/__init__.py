@@ -1,1 +1,1 @@
-"""Averages of parameters, now and then, instead of gradients in every step."""
+"""Average parameters from time to time, instead of gradients in every step."""

@@ -1,4 +1,4 @@
-"""When parameters are averaged."""
+"""Define when parameters are averaged."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["ModelAverager", "PeriodicModelAverager"]
 
 
 class ModelAverager(abc.ABC):
-    """Averages parameters in some steps; call `average_parameters` after each. PeriodicModelAverager and
+    """Average parameters in some steps; call `average_parameters` after each. PeriodicModelAverager and
     HierarchicalModelAverager derive from it.
 
     Args:
@@ -53,7 +53,7 @@ class ModelAverager(abc.ABC):
 
 
 class PeriodicModelAverager(ModelAverager):
-    """Averages in every `period`-th step, from step `warmup_steps` on.
+    """Average parameters in every `period`-th step, from step `warmup_steps` on.
 
     Args:
         period: a positive number (else ValueError); 1 is warned of.

@@ -1,4 +1,4 @@
-"""Averages within small groups often, within larger ones less often."""
+"""Average parameters often within small groups, and less often within larger ones."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["HierarchicalModelAverager"]
 
 
 class HierarchicalModelAverager(averagers.ModelAverager):
-    """Averages over groups of several sizes: in small groups often, over all processes seldom.
+    """Average parameters over groups of several sizes: often in small groups, seldom over all processes.
 
     In a step that is a multiple of several periods the longest one counts.
 

@@ -1,4 +1,4 @@
-"""Averages of parameters over processes."""
+"""Average parameters over processes."""
 
 from __future__ import annotations
 

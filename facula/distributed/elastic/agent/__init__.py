@@ -1,1 +1,1 @@
-"""The part of a launcher that looks after the processes of one machine."""
+"""Define the part of a launcher that manages the processes of one machine."""

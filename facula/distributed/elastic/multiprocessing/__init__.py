@@ -1,4 +1,4 @@
-"""Several processes of one job on this machine: start, watch, log, end."""
+"""Start, monitor, log and end several processes of one job on this machine."""
 
 from .api import MultiprocessContext, PContext, RunProcsResult, SignalException, SubprocessContext, start_processes
 from .errors import ChildFailedError, ErrorHandler, ProcessFailure, get_error_handler, record

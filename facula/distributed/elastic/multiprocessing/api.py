@@ -1,6 +1,6 @@
-"""Runs one command or function in several processes of this machine and tells how they end.
+"""Run one command or function in several processes of this machine, and report how they end.
 
-Every process leads a group of its own, so that its children end with it, and ends when its launcher is gone.
+Every process leads a group of its own, so that its children end with it. It ends when its launcher is gone.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _libc = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
 
 
 class SignalException(Exception):
-    """The launcher itself got a signal that ends the job.
+    """Report that the launcher itself received a signal that ends the job.
 
     Args:
         msg: what happened.
@@ -43,7 +43,7 @@ class SignalException(Exception):
 
 @dataclass
 class RunProcsResult:
-    """How the processes ended; all by local rank.
+    """Describe how the processes ended, by local rank.
 
     Args:
         return_values: what functions returned; None of commands.
@@ -74,12 +74,14 @@ def _end_with_launcher(launcher: int) -> None:
     if _libc is None:
         return
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    # The signal is sent only for a death that comes after the call of prctl.
     if launcher and os.getppid() != launcher:
         os._exit(1)  # it was gone before
 
 
 class PContext:
-    r"""The processes of one attempt. `start`, then `wait` until it gives a result, then `close`. `start_processes` makes one.
+    r"""Manage the processes of one attempt: call `start`, then `wait` until it returns a result, then `close`.
+    `start_processes` makes one.
 
     Args:
         name: what they are, for messages.
@@ -162,6 +164,7 @@ class PContext:
         filtered = self._dest.filtered_stdout if out else self._dest.filtered_stderr
         filters = getattr(self._logs_specs, "duplicate_stdout_filters" if out else "duplicate_stderr_filters", None)
         prefix = self._prefixes.get(rank, f"[{self.name}{rank}]:")
+        # A file that only one process writes needs no thread in between; the process writes to it directly.
         if tee or filtered:
             console = console_of(std) if tee or not path else None
             return self._pump.add(path, console, prefix if tee else "", filtered, filters)
@@ -280,7 +283,7 @@ class PContext:
 
 
 class SubprocessContext(PContext):
-    """Processes that run a command.
+    """Manage processes that run a command.
 
     Args:
         args, kwargs: name, entrypoint, args, envs, logs_specs and log_line_prefixes of a PContext.
@@ -317,6 +320,7 @@ class SubprocessContext(PContext):
 
 def _call(launcher, fn, args, env, out, err, results) -> None:
     """Do what a process that runs a function does."""
+    # The process leads a group of its own, which _kill_group ends with all its children.
     os.setsid()
     _end_with_launcher(launcher)
     for fd, target in ((out, 1), (err, 2)):
@@ -332,7 +336,7 @@ def _call(launcher, fn, args, env, out, err, results) -> None:
 
 
 class MultiprocessContext(PContext):
-    """Processes that run a function.
+    """Manage processes that run a function.
 
     Args:
         args, kwargs: name, entrypoint, args, envs, logs_specs and log_line_prefixes of a PContext.
@@ -360,11 +364,13 @@ class MultiprocessContext(PContext):
     def _start(self, rank, out, err):
         reader, writer = self._context.Pipe(duplex=False)
         streams = (fd if fd is None or self._start_method == "fork" else _Descriptor(fd) for fd in (out, err))
+        # The parent of a process of the fork server is the server, not this process.
         launcher = 0 if self._start_method == "forkserver" else os.getpid()
         self._processes[rank] = process = self._context.Process(
             target=_call, args=(launcher, self.entrypoint, self.args[rank], self.envs[rank], *streams, writer)
         )
         process.start()
+        # As long as this process holds the writing end, the reader would never see the end of the pipe.
         writer.close()
         self._results[rank] = reader
         return process.pid
@@ -398,7 +404,7 @@ class MultiprocessContext(PContext):
 
 
 class _Descriptor:
-    """A file descriptor on its way to a process that is started afresh."""
+    """Pass a file descriptor to a process that is started by spawn."""
 
     def __init__(self, fd: int) -> None:
         self._fd = fd

@@ -1,7 +1,7 @@
-"""What ended a process of a job: written by the process to a file, read by its launcher, shown in one summary.
+"""Report what ended a process of a job: the process writes a file, and its launcher reads it and prints one summary.
 
 The file is JSON: ``{"message": {"message": "ValueError: ...", "extraInfo": {"py_callstack": ..., "timestamp": ...}}}``.
-Any failing process leaves one under `python -m facula`; `record` does the same for a function.
+Any failing process writes one under `python -m facula`; `record` does the same for a function.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _UNSAID = "ended without a Python exception"
 
 
 class ErrorHandler:
-    """Writes what ended this process to the file that its launcher has named in TORCHELASTIC_ERROR_FILE.
+    """Write what ended this process to the file that its launcher has named in TORCHELASTIC_ERROR_FILE.
 
     >>> import json, os, tempfile
     >>> from pathlib import Path
@@ -105,12 +105,14 @@ def write_exception(error: BaseException) -> None:
 
 def _write(content: dict) -> None:
     path = os.environ.get(ERROR_FILE)
+    # The first failure is the cause; later ones often follow from it.
     if not path or os.path.exists(path):
         return
     os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
     partial = f"{path}.{os.getpid()}"
     with open(partial, "w") as file:
         json.dump(content, file)
+    # The launcher never sees a file that is written in part.
     os.replace(partial, path)
 
 
@@ -159,7 +161,7 @@ def record(fn: Callable[..., Any] | None = None, error_handler: ErrorHandler | N
 
 @dataclass
 class ProcessFailure:
-    """How one process failed; it reads what the process wrote.
+    """Describe how one process failed, from the file that the process wrote.
 
     Args:
         local_rank: its number on this machine.
@@ -254,7 +256,7 @@ def _why(number: int) -> str:
 
 
 class ChildFailedError(Exception):
-    """Processes of a job failed; the text shows the first failure in full and the others in a line each.
+    """Report that processes of a job failed. The text has the first failure in full and a line for each of the others.
 
     Args:
         name: what was started.

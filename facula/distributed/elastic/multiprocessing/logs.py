@@ -1,4 +1,4 @@
-"""Where the output of a job's processes goes: to the console, to files, or to both with a prefix on every line."""
+"""Direct the output of a job's processes to the console, to files, or to both with a prefix on every line."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["DefaultLogsSpecs", "LogsDest", "LogsSpecs", "Pump", "Std", "to_map"]
 
 
 class Std(IntFlag):
-    """Which of a process's streams are meant: NONE, OUT, ERR or ALL.
+    """Name streams of a process: NONE, OUT, ERR or ALL.
 
     >>> from torch.distributed.elastic.multiprocessing import Std
     >>> Std.from_str("3") == Std.OUT | Std.ERR == Std.ALL, Std.from_str("0:1,1:2")[1] == Std.ERR
@@ -35,6 +35,8 @@ class Std(IntFlag):
 
         Args:
             vm: the text. ValueError for anything else.
+
+        Returns: a Std, or a dict of them by local rank.
         """
         if re.fullmatch("[0-3]", vm):
             return cls(int(vm))
@@ -61,13 +63,13 @@ def to_map(val_or_map: Std | dict[int, Std], local_world_size: int) -> dict[int,
 
 @dataclass
 class LogsDest:
-    """Files of each local rank; an empty name where a stream stays on the console only.
+    """Hold the files of each local rank; the name is empty where a stream goes only to the console.
 
     Args:
         stdouts, stderrs: files of the streams.
         tee_stdouts, tee_stderrs: those of them that go to the console as well.
         error_files: where processes write what ended them.
-        filtered_stdout, filtered_stderr: files of the lines that were asked for.
+        filtered_stdout, filtered_stderr: files of the lines that the filters select.
 
     >>> from torch.distributed.elastic.multiprocessing import LogsDest
     >>> LogsDest(stdouts={0: "out.log"}).stderrs
@@ -84,7 +86,8 @@ class LogsDest:
 
 
 class LogsSpecs(abc.ABC):
-    """Decides, for each attempt, where output goes. Derive from it for other places, and define `reify` and `root_log_dir`.
+    """Decide, for each attempt, where output goes. Derive from it for other places, and define `reify` and
+    `root_log_dir`.
 
     Args:
         log_dir: the folder of all logs. Default: a temporary one.
@@ -127,7 +130,7 @@ class LogsSpecs(abc.ABC):
 
 
 class DefaultLogsSpecs(LogsSpecs):
-    """Files ``<log_dir>/<run id>_<random>/attempt_<n>/<local rank>/{stdout.log,stderr.log,error.json}``.
+    """Write to ``<log_dir>/<run id>_<random>/attempt_<n>/<local rank>/{stdout.log,stderr.log,error.json}``.
 
     Args:
         log_dir: the folder of all logs. Default: a temporary one.
@@ -162,6 +165,7 @@ class DefaultLogsSpecs(LogsSpecs):
         if self._run_log_dir is None:
             if self._root_log_dir:
                 os.makedirs(self._root_log_dir, exist_ok=True)
+            # The id of a run is any text, and becomes the name of a folder.
             safe = re.sub(r"[^\w.-]", "_", run_id)
             self._run_log_dir = tempfile.mkdtemp(prefix=f"{safe}_", dir=self._root_log_dir)
         return self._run_log_dir
@@ -198,7 +202,7 @@ class DefaultLogsSpecs(LogsSpecs):
 
 
 class Pump:
-    r"""Carries lines from the pipes of processes to their files and to the console, in a thread of its own.
+    r"""Copy lines from the pipes of processes to their files and to the console, in a thread of its own.
 
     >>> import io, os
     >>> from torch.distributed.elastic.multiprocessing.logs import Pump
@@ -271,6 +275,8 @@ class _Sink:
         if self._file:
             self._file.write(data)
         lines = (self._rest + data).split(b"\n")
+        # The last piece is not a whole line yet. Lines are printed whole, so that those of different processes do not
+        # mix.
         self._rest = lines.pop()
         self._show(lines)
 

@@ -1,4 +1,4 @@
-"""Shared memory that killed processes have left behind."""
+"""Remove shared memory that killed processes have left behind."""
 
 from __future__ import annotations
 

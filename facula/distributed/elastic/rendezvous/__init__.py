@@ -1,4 +1,4 @@
-"""How the launchers of a job's machines find each other."""
+"""Let the launchers of a job's machines find each other."""
 
 from . import dynamic, static
 from .api import (

@@ -1,4 +1,6 @@
-"""How the launchers of a job's machines find each other: the interface, its errors, and the table of ways."""
+"""Define the interface by which the launchers of a job's machines find each other, its errors, and the table of
+implementations.
+"""
 
 from __future__ import annotations
 
@@ -29,32 +31,32 @@ __all__: RendezvousHandlerRegistry = [
 
 
 class RendezvousError(Exception):
-    """Launchers did not find each other."""
+    """Report launchers that did not find each other."""
 
 
 class RendezvousClosedError(RendezvousError):
-    """The job has ended; nobody can join any more."""
+    """Report that the job has ended, so that no launcher can join any more."""
 
 
 class RendezvousTimeoutError(RendezvousError):
-    """Too few launchers came in time."""
+    """Report that too few launchers came in time."""
 
 
 class RendezvousConnectionError(RendezvousError):
-    """The store cannot be reached."""
+    """Report that the store cannot be reached."""
 
 
 class RendezvousStateError(RendezvousError):
-    """What is in the store makes no sense."""
+    """Report that the contents of the store are invalid."""
 
 
 class RendezvousGracefulExitError(RendezvousError):
-    """A launcher is no longer needed, and may end."""
+    """Report that a launcher is no longer needed and may end."""
 
 
 @dataclass
 class RendezvousStoreInfo:
-    """Where the processes of a group meet.
+    """Hold the address of the store by which the processes of a group find each other.
 
     Args:
         master_addr, master_port: the host and the port of their store.
@@ -79,6 +81,8 @@ class RendezvousStoreInfo:
             store: the store of the launchers.
             local_addr: the address of this machine. Default: its name.
             server_port: the port. Default: one that is free.
+
+        Returns: the address and the port of rank 0, in every launcher.
         """
         if rank == 0:
             port = server_port or _free_port()
@@ -98,7 +102,7 @@ def _free_port() -> int:
 
 @dataclass
 class RendezvousInfo:
-    """What a rendezvous gives a launcher.
+    """Hold the result of a rendezvous for one launcher.
 
     Args:
         store: the store of the round.
@@ -119,7 +123,7 @@ class RendezvousInfo:
 
 
 class RendezvousHandler(abc.ABC):
-    """One way for launchers to meet. Derive from it and register it for another one.
+    """Let launchers find each other. A subclass that is registered implements another method.
 
     >>> from torch.distributed.elastic.rendezvous import RendezvousParameters, rendezvous_handler_registry
     >>> handler = rendezvous_handler_registry.create_handler(RendezvousParameters("c10d", "localhost:0", "job", 1, 1))
@@ -148,7 +152,10 @@ class RendezvousHandler(abc.ABC):
 
     @abc.abstractmethod
     def next_rendezvous(self) -> RendezvousInfo:
-        """Wait until enough launchers are here. Raises the errors of this module."""
+        """Wait until enough launchers are here. Raises the errors of this module.
+
+        Returns: a RendezvousInfo: the store, the number of this launcher and how many there are.
+        """
 
     @abc.abstractmethod
     def is_closed(self) -> bool:
@@ -172,7 +179,7 @@ class RendezvousHandler(abc.ABC):
 
 
 class RendezvousParameters:
-    """What a handler is made from.
+    """Hold the arguments from which a handler is made.
 
     Args:
         backend: the name under which the handler is registered.
@@ -252,7 +259,7 @@ RendezvousHandlerCreator = Callable[[RendezvousParameters], RendezvousHandler]
 
 
 class RendezvousHandlerRegistry:
-    """The table of handlers by name; `rendezvous_handler_registry` is the one that launchers look into.
+    """Map names to handlers; launchers look in `rendezvous_handler_registry`.
 
     >>> from torch.distributed.elastic.rendezvous import RendezvousHandlerRegistry, RendezvousParameters
     >>> from torch.distributed.elastic.rendezvous.static import create_rdzv_handler
@@ -283,6 +290,8 @@ class RendezvousHandlerRegistry:
 
         Args:
             params: RendezvousParameters. ValueError for a name that nobody has registered.
+
+        Errors: RuntimeError for a handler that calls itself by another name.
         """
         if params.backend not in self._creators:
             known = ", ".join(sorted(self._creators))

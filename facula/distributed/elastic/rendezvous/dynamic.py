@@ -1,4 +1,4 @@
-"""Launchers that come and go: between a least and a greatest number of them meet, round after round, in a TCP store.
+"""Let launchers join and leave: between a least and a greatest number of them meet in a TCP store, round after round.
 
 The launcher on the store's machine keeps the list (`_Registrar`); all others only write their names and read the result.
 Keys of the store, under the job's name:
@@ -46,7 +46,7 @@ _LOOK = 0.05  # seconds between looks into the store
 
 
 class _Registrar:
-    """Decides who is a member of a round. Runs where the store is."""
+    """Decide who is a member of a round. It runs in the process that has the store."""
 
     def __init__(self, store, settings: _Settings) -> None:
         self._store, self._settings = store, settings
@@ -75,6 +75,7 @@ class _Registrar:
 
     def _read_arrivals(self) -> None:
         joined = self._store.add(f"joined/{self._round}", 0)
+        # A launcher takes its number before it writes its entry, so that the entry may be missing for a moment.
         while self._joined < joined and self._store.check([f"node/{self._round}/{self._joined + 1}"]):
             self._joined += 1
             node = json.loads(self._store.get(f"node/{self._round}/{self._joined}"))
@@ -86,6 +87,7 @@ class _Registrar:
             beat = self._store.get(f"beat/{uid}") if self._store.check([f"beat/{uid}"]) else b""
             if beat != last:
                 self._beats[uid] = (beat, now)
+            # Time is measured here, since the entry was seen to change: clocks of machines differ.
             elif now - since > self._settings.interval * self._settings.attempts:
                 del self._beats[uid]
             if self._store.check([f"left/{uid}"]):
@@ -117,6 +119,7 @@ class _Registrar:
         self._waiting = 0
         self._store.set("waiting", "0")
         self._store.set("round", str(self._round))
+        # Last, because launchers that wait for it then read the number of the next round.
         self._store.set(f"result/{number}", json.dumps({"members": self._members}))
 
     def _give_up(self) -> None:
@@ -152,7 +155,7 @@ class _Settings:
 
 
 class DynamicRendezvous(RendezvousHandler):
-    """The handler of the name c10d: launchers come and go. `create_handler` makes one.
+    """Handle rendezvous under the name c10d: launchers can join and leave. `create_handler` makes one.
 
     Args:
         store: the store of the job, hosted here or connected to.

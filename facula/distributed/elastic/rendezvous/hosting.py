@@ -1,4 +1,4 @@
-"""The store of a job's launchers: hosted by one of them, found by the others."""
+"""Make the store of a job's launchers: one of them hosts it, and the others connect to it."""
 
 from __future__ import annotations
 

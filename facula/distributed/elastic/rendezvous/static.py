@@ -1,4 +1,4 @@
-"""Launchers whose number and ranks are given on their command lines; the store is with the first."""
+"""Connect launchers whose number and ranks are given on their command lines; the first one hosts the store."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DEFAULT_PORT = 29500
 
 
 class StaticRendezvous(RendezvousHandler):
-    """A rendezvous of launchers that know each other.
+    """Handle the rendezvous of launchers that know each other.
 
     Args:
         master_addr, master_port: where the store is, on the machine of rank 0.

@@ -1,4 +1,4 @@
-"""Addresses and settings of launchers."""
+"""Provide addresses and settings of launchers."""
 
 from __future__ import annotations
 
@@ -85,7 +85,8 @@ def read_settings(text: str) -> dict[str, str]:
 
 
 class macros:
-    """Words in the arguments of a program that are filled in for each process: `macros.local_rank` is "${local_rank}".
+    """Define words in the arguments of a program that are replaced for each process: `macros.local_rank` is
+    "${local_rank}".
 
     Args:
         local_rank: the number of the process, as a text.

@@ -1,4 +1,4 @@
-"""Settings, under the names that PyTorch's launcher has for them."""
+"""Provide settings under the names that PyTorch's launcher has for them."""
 
 from __future__ import annotations
 

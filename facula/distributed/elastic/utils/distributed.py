@@ -1,4 +1,4 @@
-"""Ports, and stores that launchers make."""
+"""Find free ports, and make the stores of launchers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loggers of launchers."""
+"""Define the loggers of launchers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Processes that meet in a store."""
+"""Synchronize processes by a store."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["barrier", "get_all", "store_timeout", "synchronize"]
 
 
 @contextlib.contextmanager
-def store_timeout(store, timeout: float):
+def store_timeout(store: Store, timeout: float):
     """Return a context in which a store waits so long at most.
 
     Args:

@@ -1,1 +1,1 @@
-"""Modules on other workers."""
+"""Define modules on other workers."""

@@ -1,4 +1,4 @@
-"""A module that is on another worker."""
+"""Define a module that is on another worker."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _rrefs_of_parameters(module_rref, recurse):
 
 
 class RemoteModule(nn.Module):
-    """A module on another worker, called as if it were here; distributed autograd goes through it.
+    """Call a module on another worker as if it were here; distributed autograd goes through it.
 
     It can be sent to other workers, in calls. What only the module itself has, such as `parameters`, `state_dict` and hooks,
     raises ValueError.
@@ -152,7 +152,11 @@ class RemoteModule(nn.Module):
         return self.module_rref
 
     def train(self, mode: bool = True) -> Self:
-        """Set the module's mode."""
+        """Set the module's mode.
+
+        Args:
+            mode: True for training, False for evaluation.
+        """
         self.module_rref.rpc_sync().train(mode)
         self.training = mode
         return self

@@ -1,4 +1,4 @@
-"""Functions of parts as functions of DTensors, and tensors that count as whole in every process."""
+"""Run functions of parts on DTensors, and treat plain tensors as whole in every process."""
 
 from __future__ import annotations
 

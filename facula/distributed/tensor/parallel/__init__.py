@@ -1,4 +1,4 @@
-"""Modules whose parameters are cut over processes, by plans that name a style for each of them."""
+"""Shard the parameters of modules over processes, by plans that name a style for each of them."""
 
 from .api import parallelize_module
 from .loss import loss_parallel

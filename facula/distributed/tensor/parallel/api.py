@@ -1,4 +1,4 @@
-"""Plans."""
+"""Apply a plan to a module."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Losses of outputs that are cut along their classes."""
+"""Compute losses of outputs that are sharded along their classes."""
 
 import contextlib
 

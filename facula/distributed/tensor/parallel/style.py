@@ -1,4 +1,4 @@
-"""Styles: how a module's parameters are cut, and in which layouts it takes inputs and gives outputs."""
+"""Define styles: how a module's parameters are sharded, and the layouts of its inputs and outputs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = [
 
 
 class ParallelStyle(abc.ABC):
-    """What `parallelize_module` applies to a module; the styles derive from it.
+    """Shard a module; `parallelize_module` applies it, and the styles derive from it.
 
     >>> from torch.distributed.tensor.parallel import ColwiseParallel, ParallelStyle
     >>> issubclass(ColwiseParallel, ParallelStyle)
@@ -51,7 +51,7 @@ def _leave(x, layout, use_local):
 
 
 class _Layer(ParallelStyle):
-    """A Linear or Embedding with cut parameters."""
+    """Shard the parameters of a Linear or Embedding."""
 
     #: {class: {name of the parameter: placement}}
     _cuts: dict[Any, Any] = {}
@@ -87,7 +87,8 @@ class _Layer(ParallelStyle):
 
 
 class ColwiseParallel(_Layer):
-    """A Linear cut by its outputs, an Embedding by its features. NotImplementedError, when applied, for other modules.
+    """Shard a Linear by its outputs, an Embedding by its features. NotImplementedError, when it is applied, for other
+    modules.
 
     Args:
         input_layouts: of the input. Default: whole.
@@ -113,7 +114,8 @@ class ColwiseParallel(_Layer):
 
 
 class RowwiseParallel(_Layer):
-    """A Linear cut by its inputs, an Embedding by its rows. NotImplementedError, when applied, for other modules.
+    """Shard a Linear by its inputs, an Embedding by its rows. NotImplementedError, when it is applied, for other
+    modules.
 
     Args:
         input_layouts: of the input. Default: cut along its last dimension.
@@ -139,7 +141,7 @@ class RowwiseParallel(_Layer):
 
 
 class SequenceParallel(ParallelStyle):
-    """A module with whole parameters whose input is cut along the sequence: LayerNorm, Dropout.
+    """Shard the input of a module along the sequence, with whole parameters: LayerNorm, Dropout.
 
     Args:
         sequence_dim: the dimension of the sequence.
@@ -175,7 +177,7 @@ def _tuple(value):
 
 
 class PrepareModuleInput(ParallelStyle):
-    """Moves the inputs of a module from one layout to another.
+    """Convert the inputs of a module from one layout to another.
 
     Args:
         input_layouts: of the inputs that come; None for what is left alone.
@@ -234,7 +236,7 @@ class PrepareModuleInput(ParallelStyle):
 
 
 class PrepareModuleOutput(ParallelStyle):
-    """Moves the outputs of a module from one layout to another.
+    """Convert the outputs of a module from one layout to another.
 
     Args:
         output_layouts: of the outputs that come; None for what is left alone.
@@ -281,7 +283,7 @@ class PrepareModuleOutput(ParallelStyle):
 
 
 class PrepareModuleInputOutput(ParallelStyle):
-    """`PrepareModuleInput` and `PrepareModuleOutput` in one.
+    """Apply `PrepareModuleInput` and `PrepareModuleOutput` together.
 
     Args:
         input_layouts: of the inputs that come; None for what is left alone.

@@ -1,1 +1,1 @@
-"""What passes are made with, and the partitioner."""
+"""Define the base classes of passes, and the partitioner."""

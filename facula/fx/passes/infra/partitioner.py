@@ -1,4 +1,4 @@
-"""The largest parts of a graph that somebody can run."""
+"""Partition a graph into the largest parts that a backend supports."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ logger: Any = logging.getLogger(__name__)
 
 
 class Partition:
-    """Some nodes.
+    """Hold some nodes of a graph.
 
     Args:
         id: the number of the partition.
@@ -69,7 +69,7 @@ class Partition:
 
 
 class CapabilityBasedPartitioner:
-    """Finds parts of a graph that are supported, as large as they can be without a cycle.
+    """Find supported parts of a graph that are as large as possible without a cycle.
 
     Args:
         graph_module: the GraphModule.

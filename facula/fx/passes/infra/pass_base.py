@@ -1,4 +1,4 @@
-"""What a pass is."""
+"""Define the base class and the result of passes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["PassResult", "PassBase"]
 
 @compatibility(is_backward_compatible=False)
 class PassResult(NamedTuple):
-    """What a pass gives.
+    """Hold the result of a pass.
 
     Args:
         graph_module: the module.
@@ -34,7 +34,7 @@ class PassResult(NamedTuple):
 
 @compatibility(is_backward_compatible=False)
 class PassBase(abc.ABC):
-    """A pass: `call` changes a module; `requires` and `ensures` look at it before and after.
+    """Change a module in `call`; `requires` and `ensures` check it before and after. It is the base class of passes.
 
     >>> from facula.fx.passes.infra.pass_base import PassBase, PassResult
     >>> class Checked(PassBase):

@@ -1,4 +1,4 @@
-"""Several passes, run in an order that keeps to constraints."""
+"""Run several passes in an order that satisfies constraints."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def pass_result_wrapper(fn: Callable[..., Any]) -> Any:
 
 @compatibility(is_backward_compatible=False)
 class PassManager(_Ordered):
-    """Runs passes.
+    """Run passes that return a PassResult.
 
     Args:
         passes: functions from a module to a PassResult.

@@ -1,4 +1,4 @@
-"""Helpers of passes."""
+"""Define helpers of passes."""
 
 from facula.fx.passes.utils.common import HolderModule, compare_graphs, lift_subgraph_as_module
 

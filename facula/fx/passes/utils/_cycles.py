@@ -1,4 +1,4 @@
-"""Whether some nodes of a graph can become one."""
+"""Decide whether some nodes of a graph can become one without a cycle."""
 
 
 def leads_back(inner, together=lambda node: (node,)):

@@ -1,4 +1,4 @@
-"""Comparing graphs, and modules that hold parts."""
+"""Compare graphs, and lift parts of graphs into modules."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["HolderModule", "lift_subgraph_as_module", "compare_graphs"]
 
 
 class HolderModule(facula.nn.Module):
-    """A module with the given submodules.
+    """Hold the given submodules.
 
     Args:
         d: {name: module}

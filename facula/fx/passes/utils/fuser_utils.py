@@ -1,4 +1,4 @@
-"""Putting a submodule in the place of some nodes."""
+"""Replace some nodes by a submodule."""
 
 from __future__ import annotations
 
@@ -154,6 +154,7 @@ def insert_subgm(gm: Module, sub_gm: Module, orig_inputs: Sequence[Node], orig_o
             orig_outputs[0].replace_all_uses_with(call, propagate_meta=True)
             return gm
     with gm.graph.inserting_after(call):
+        # Each is put right behind the call, so that the first one has to come last.
         for at, old in reversed(list(enumerate(orig_outputs))):
             old.replace_all_uses_with(Proxy(call)[at].node, propagate_meta=True)
     call.meta["val"] = tuple(old.meta.get("val", None) for old in orig_outputs)

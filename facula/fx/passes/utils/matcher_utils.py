@@ -1,4 +1,4 @@
-"""Where a small graph occurs in a larger one."""
+"""Find the occurrences of a small graph in a larger one."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ logger: Any = logging.getLogger(__name__)
 
 @dataclass
 class InternalMatch:
-    """One occurrence of a pattern: what SubgraphMatcher gives.
+    """Describe one occurrence of a pattern; SubgraphMatcher returns it.
 
     Args:
         anchors: nodes of the pattern, those that give its results.
@@ -53,7 +53,7 @@ class InternalMatch:
 
 
 class SubgraphMatcher:
-    """Finds a pattern.
+    """Find a pattern in graphs.
 
     Args:
         pattern: the graph to look for; its inputs stand for anything.

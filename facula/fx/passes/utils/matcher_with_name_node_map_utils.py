@@ -1,4 +1,4 @@
-"""Finding a pattern whose nodes have names."""
+"""Find a pattern whose nodes have names."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _split_to_graph_and_name_node_map(gm):
 
 @compatibility(is_backward_compatible=False)
 class SubgraphMatcherWithNameNodeMap(SubgraphMatcher):
-    """Finds a pattern; matches say for each name of its last result, {name: node}, which node stands for it.
+    """Find a pattern whose last result is a dict {name: node}; a match maps each of these names to a node of the graph.
 
     Args:
         pattern_gm: the GraphModule of the pattern.

@@ -1,4 +1,4 @@
-"""Nodes by the function or class of modules that they come from."""
+"""Find nodes by the function, or class of modules, that they come from."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["get_source_partitions", "check_subgraphs_connected", "SourcePartitio
 @compatibility(is_backward_compatible=False)
 @dataclass
 class SourcePartition:
-    """The nodes of one call of a function or module: what `get_source_partitions` gives.
+    """Hold the nodes of one call of a function or module; `get_source_partitions` returns it.
 
     Args:
         nodes: the nodes.

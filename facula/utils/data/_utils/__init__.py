@@ -1,4 +1,4 @@
-"""The parts of DataLoader: fetching, collating, pinning, and the worker processes with their channel."""
+"""Define the parts of DataLoader: fetching, collating, pinning, and the worker processes with their channel."""
 
 from . import collate, fetch, pin_memory, worker  # noqa: F401
 

@@ -1,4 +1,4 @@
-"""The connection between a DataLoader and one of its workers: pickles, with the data of tensors beside them.
+"""Connect a DataLoader to one of its workers: pickles are sent, with the data of tensors beside them.
 
 A message is a header, the sizes of its buffers, the pickle, and then the buffers: inside the stream where
 they are small, else in one anonymous file (memfd) whose descriptor travels with the header. So a batch costs
@@ -25,6 +25,7 @@ from facula import _C
 from facula._serialization import tensors as _core
 
 _HEADER = struct.Struct("<4Q")  # pickle bytes, number of buffers, bytes of all buffers, 1 if in a file
+# A cache line, and enough for the vector loads of all kernels.
 _ALIGNMENT = 64
 _INLINE_LIMIT = 128 * 1024  # above this a mapped file is faster than two copies through the socket
 _DESCRIPTOR_SPACE = socket.CMSG_SPACE(array.array("i").itemsize)
@@ -32,7 +33,9 @@ _HAS_MEMFD = hasattr(os, "memfd_create")
 
 
 class Channel:
-    """One end. `Channel.pair()` gives both; the socket can be passed to a new process."""
+    """Send and receive at one end of a connection. `Channel.pair()` makes both ends; the socket can be passed to a new
+    process.
+    """
 
     def __init__(self, connection):
         self.socket = connection
@@ -52,6 +55,7 @@ class Channel:
     def hang_up(self):
         """End the connection for every process that holds a copy of this end, then close it."""
         with contextlib.suppress(OSError):
+            # close() alone would not end the connection, because forked workers hold copies of this descriptor.
             self.socket.shutdown(socket.SHUT_RDWR)
         self.socket.close()
 
@@ -63,6 +67,7 @@ class Channel:
         """Send what `pack` made, which may be done in another thread."""
         pickled, buffers = packed
         offsets, total = _layout(buffers)
+        # The receiver maps the file itself, so that large batches are never copied through the socket.
         in_file = total > _INLINE_LIMIT and _HAS_MEMFD
         sizes = struct.pack(f"<{2 * len(buffers)}Q", *(n for pair in offsets for n in pair))
         head = _HEADER.pack(len(pickled), len(buffers), total, in_file) + sizes
@@ -97,6 +102,8 @@ class Channel:
         view = memoryview(data)
         if descriptor is not None:
             rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [descriptor]))]
+            # The descriptor travels with the first bytes; sendmsg may send only some of them, and sendall sends the
+            # rest.
             view = view[self.socket.sendmsg([view], rights) :]
         self.socket.sendall(view)
 
@@ -127,9 +134,10 @@ class Channel:
 
 
 class _SharedPieces:
-    """Give shared memory to small messages: parts of blocks, since a process may have only so many mappings and new pages cost.
+    """Allocate shared memory for small messages as parts of blocks, because a process may have only so many mappings
+    and new pages cost time.
 
-    A block is used again when nobody holds a part of it. It keeps a few, and leaves others to those who hold their parts.
+    A block is used again when no part of it is in use. The object holds a few blocks; others live as long as their parts.
     """
 
     _BLOCK, _KEPT = 2 * _INLINE_LIMIT, 8
@@ -141,6 +149,7 @@ class _SharedPieces:
     def take(self, size):
         """Return `size` bytes, not more than a message within the stream has."""
         if size > len(self._free):
+            # Drop the view of the old block first: it would count as a user of the block in _block().
             self._free = None
             self._free = memoryview(self._block())
         piece, self._free = self._free[:size], self._free[-(-size // _ALIGNMENT) * _ALIGNMENT :]
@@ -149,6 +158,7 @@ class _SharedPieces:
     def _block(self):
         for _ in range(len(self._blocks)):
             self._blocks.rotate(-1)
+            # A block can be used again once no tensor of an earlier batch refers to it.
             if sys.getrefcount(self._blocks[-1]) <= _NOBODY:
                 return self._blocks[-1]
         self._blocks.append(mmap.mmap(-1, self._BLOCK))
@@ -160,7 +170,7 @@ _NOBODY = sys.getrefcount(_held_by_a_deque[-1])  # what is counted where nobody 
 
 
 class _BatchPickler(ForkingPickler):
-    """Pickles with the memory of tensors and numpy arrays put aside into `buffers`."""
+    """Pickle a batch, and put the memory of tensors and NumPy arrays into `buffers`."""
 
     def __init__(self, file, buffers):
         # ForkingPickler's own constructor does not pass buffer_callback on
@@ -179,6 +189,7 @@ class _BatchPickler(ForkingPickler):
 
     def _reduce_tensor(self, tensor):
         storage = tensor.untyped_storage()
+        # A clone copies once more but sends at most half of the bytes.
         if storage.nbytes() > 2 * tensor.numel() * tensor.itemsize:
             tensor = tensor.clone()  # a small view of something large: send what is seen
             storage = tensor.untyped_storage()
@@ -247,6 +258,7 @@ def _write_file(buffers, offsets, total):
     os.ftruncate(descriptor, total)
     written = set()
     for buffer, (start, _) in zip(buffers, offsets):
+        # Tensors over the same memory have the same place in the layout, which is written once.
         if start not in written:
             written.add(start)
             _write_at(descriptor, memoryview(buffer), start)
@@ -265,6 +277,7 @@ _WITHOUT_DESCRIPTOR = {"trackfd": False} if sys.version_info >= (3, 13) else {}
 
 def _map_file(descriptor, total):
     try:
+        # All pages are read anyway, and mapping them in one call is cheaper than a page fault for each.
         populate = getattr(mmap, "MAP_POPULATE", 0)
         return mmap.mmap(descriptor, total, flags=mmap.MAP_SHARED | populate, **_WITHOUT_DESCRIPTOR)
     finally:

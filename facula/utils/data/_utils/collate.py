@@ -1,6 +1,7 @@
-"""Making a batch out of samples: tensors are stacked, containers gone through, the rest kept.
+"""Make a batch out of samples: tensors are stacked, containers are collated item by item, and other objects stay in a
+list.
 
-`default_collate_fn_map` says what happens to which type; programs add to it.
+`default_collate_fn_map` maps types to the functions that collate them; programs add to it.
 """
 
 from __future__ import annotations

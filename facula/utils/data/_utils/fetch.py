@@ -1,4 +1,4 @@
-"""How one batch, or one sample, is got from a dataset."""
+"""Fetch one batch, or one sample, from a dataset."""
 
 
 class _BaseDatasetFetcher:
@@ -13,7 +13,7 @@ class _BaseDatasetFetcher:
 
 
 class _IterableDatasetFetcher(_BaseDatasetFetcher):
-    """Takes as many samples from the stream as the list of (meaningless) indices is long."""
+    """Take as many samples from the stream as the list of (meaningless) indices has."""
 
     def __init__(self, dataset, auto_collation, collate_fn, drop_last):
         super().__init__(dataset, auto_collation, collate_fn, drop_last)
@@ -21,6 +21,7 @@ class _IterableDatasetFetcher(_BaseDatasetFetcher):
         self.ended = False
 
     def fetch(self, possibly_batched_index):
+        # An iterator need not raise StopIteration again once it has ended, so its end is remembered here.
         if self.ended:
             raise StopIteration
         if not self.auto_collation:
@@ -38,7 +39,7 @@ class _IterableDatasetFetcher(_BaseDatasetFetcher):
 
 
 class _MapDatasetFetcher(_BaseDatasetFetcher):
-    """Asks for samples by index, a whole batch at once where the dataset defines `__getitems__`."""
+    """Fetch samples by index, a whole batch at once where the dataset defines `__getitems__`."""
 
     def fetch(self, possibly_batched_index):
         if not self.auto_collation:
@@ -49,7 +50,7 @@ class _MapDatasetFetcher(_BaseDatasetFetcher):
 
 
 class _DatasetKind:
-    """Whether samples come by index or as a stream."""
+    """Name whether samples come by index or as a stream."""
 
     Map = 0
     Iterable = 1

@@ -1,4 +1,4 @@
-"""Copying a batch into page-locked memory, from which a GPU can copy while the host runs on."""
+"""Copy a batch to page-locked memory, from which a GPU can copy while the host runs on."""
 
 import os
 import queue
@@ -21,7 +21,7 @@ def pin_memory(data, device=None):
 
 
 class PinningThread(threading.Thread):
-    """Takes in what workers answer, and pins it, while the program computes with the batches before.
+    """Receive the results of workers and pin them, while the program computes with earlier batches.
 
     `wait()` gives (worker, answer); the answer is an OSError when the worker's connection has ended.
     """
@@ -37,6 +37,7 @@ class PinningThread(threading.Thread):
             self._poll.register(descriptor, select.POLLIN)
 
     def run(self):
+        # The current device belongs to a thread, and a new thread begins with device 0.
         facula.cuda.set_device(self._device)
         while True:
             for descriptor, _ in self._poll.poll():
@@ -49,6 +50,7 @@ class PinningThread(threading.Thread):
         try:
             number, data = worker.channel.receive()
         except (EOFError, OSError) as error:
+            # poll() would return a closed connection at once, again and again.
             self._poll.unregister(descriptor)
             self._answers.put((worker, error if isinstance(error, OSError) else BrokenPipeError()))
             return
@@ -71,6 +73,7 @@ class PinningThread(threading.Thread):
 
     def stop(self):
         """End the thread; a batch that it pins is finished first."""
+        # The thread waits in poll(), which only a readable descriptor ends.
         os.write(self._stop_write, b".")
         if threading.current_thread() is self:  # the iterator died here
             return

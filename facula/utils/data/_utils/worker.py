@@ -1,4 +1,4 @@
-"""What a DataLoader worker process does, and what code inside one can ask about it."""
+"""Implement the worker process of a DataLoader, and the functions that code inside one can call."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class WorkerInfo:
-    """Hold what `get_worker_info` returns.
+    """Hold the result of `get_worker_info`.
 
     Attributes:
         id: the number of this worker, from 0.
@@ -44,7 +44,7 @@ class WorkerInfo:
 
 @dataclass(frozen=True)
 class _RNG:
-    """Generators of one worker thread, seeded unlike those of any other worker.
+    """Hold the random generators of one worker thread, which has a seed of its own.
 
     Attributes:
         random_generator: a random.Random.
@@ -74,14 +74,14 @@ def get_worker_info() -> Any:
 
 @dataclass(frozen=True)
 class _IterableDatasetStopIteration:
-    """Sent instead of a batch: this worker's stream has ended."""
+    """Report, in the place of a batch, that the stream of this worker has ended."""
 
     worker_id: int
 
 
 @dataclass(frozen=True)
 class _ResumeIteration:
-    """Sent to a persistent worker when a new epoch begins, and back when it is ready for it."""
+    """Announce a new epoch to a persistent worker, which sends the object back when it is ready."""
 
     seed: int | None = None
 
@@ -120,9 +120,10 @@ def _generators(base_seed, worker_id):
 
 
 class _Sender:
-    """Sends batches from a thread of its own, so that the worker goes on to the next one meanwhile.
+    """Send batches from a thread of its own, so that the worker fetches the next one meanwhile.
 
-    It also keeps the worker reading its requests, so that it and its parent never both wait to write.
+    This also lets the worker read its requests all the time, so that the worker and its parent never both wait to
+    write.
     """
 
     def __init__(self, channel):
@@ -135,6 +136,7 @@ class _Sender:
         try:
             packed = _channel.pack(obj)
         except Exception:
+            # An object that cannot be pickled is reported in the place of its batch.
             packed = _channel.pack((obj[0], ExceptionWrapper(where=where)))
         self._waiting.put((obj[0], where, packed))
 
@@ -159,10 +161,11 @@ class _Sender:
 
 
 class _Requests:
-    """The indices that the parent sends; ends when the parent closes its end or dies."""
+    """Yield the indices that the parent sends, until the parent closes its end or dies."""
 
     def __init__(self, channel, check_interval):
         self._channel = channel
+        # poll() takes milliseconds.
         self._interval = check_interval * 1000
         self._parent = os.getppid()
         self._poll = select.poll()
@@ -206,6 +209,7 @@ def _worker_loop(
     for other in inherited:
         other.close()
     try:
+        # Workers run side by side, so more threads in each would only compete for the processors.
         facula.set_num_threads(1)
         seed = _seed_everything(base_seed, worker_id)
         global _worker_info
@@ -234,7 +238,7 @@ def _serve(fetching, channel):
 
 
 class _Fetching:
-    """Fetches batches; a failure becomes an ExceptionWrapper, the end of a stream its marker."""
+    """Fetch batches; a failure becomes an ExceptionWrapper, and the end of a stream becomes its marker."""
 
     def __init__(
         self, dataset_kind, dataset, auto_collation, collate_fn, drop_last, init_fn, worker_id, where
@@ -281,6 +285,7 @@ class _Fetching:
     def fetch(self, index):
         """Return the batch for `index`."""
         if self._failure is not None:
+            # The failure is reported once; the parent raises it and sends no more requests.
             failure, self._failure = self._failure, None
             return failure
         try:

@@ -1,4 +1,4 @@
-"""Functions of some columns of a sample."""
+"""Apply functions to some columns of a sample."""
 
 from __future__ import annotations
 

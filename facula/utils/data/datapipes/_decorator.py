@@ -1,4 +1,4 @@
-"""Decorators for classes of data pipes."""
+"""Define decorators for classes of data pipes."""
 
 from __future__ import annotations
 
@@ -6,14 +6,19 @@ import contextlib
 import functools
 import inspect
 import typing
+from typing import TYPE_CHECKING
 
 from .datapipe import IterDataPipe, MapDataPipe
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
 
 _settings = {"deterministic": False, "validates": True}
 
 
 class functional_datapipe:
-    """Decorates a class of pipes: pipes get the function `name`, which makes one of that class of them.
+    """Decorate a class of pipes: all pipes get a method `name`, which makes a pipe of that class from them.
 
     Args:
         name: of the function.
@@ -32,7 +37,7 @@ class functional_datapipe:
     >>> del torch.utils.data.IterDataPipe.functions["every_second_of_them"]
     """
 
-    def __init__(self, name, enable_df_api_tracing=False):
+    def __init__(self, name: str, enable_df_api_tracing: bool = False):
         self.name, self.enable_df_api_tracing = name, enable_df_api_tracing
 
     def __call__(self, cls):
@@ -45,7 +50,7 @@ class functional_datapipe:
 
 
 class guaranteed_datapipes_determinism(contextlib.ContextDecorator):
-    """Within it, or after it was made, classes that are `non_deterministic` cannot be used.
+    """Forbid classes that are `non_deterministic`, in a block or from the construction of this object on.
 
     Args:
         mode: False allows them again.
@@ -56,7 +61,7 @@ class guaranteed_datapipes_determinism(contextlib.ContextDecorator):
     [1, 2]
     """
 
-    def __init__(self, mode=True):
+    def __init__(self, mode: bool = True):
         self._before, _settings["deterministic"] = _settings["deterministic"], bool(mode)
 
     def __enter__(self):
@@ -67,7 +72,7 @@ class guaranteed_datapipes_determinism(contextlib.ContextDecorator):
 
 
 class non_deterministic:
-    """Decorates a class of streams whose order is not always the same.
+    """Decorate a class of streams whose order is not always the same.
 
     Args:
         arg: the class, or a function of an instance that says whether it is.
@@ -82,7 +87,7 @@ class non_deterministic:
     [1]
     """
 
-    def __init__(self, arg):
+    def __init__(self, arg: Any):
         whole = inspect.isclass(arg)
         if not whole and not callable(arg) or whole and not issubclass(arg, IterDataPipe):
             raise TypeError(f"non_deterministic: a class of IterDataPipe or a function is expected, got {arg!r}")
@@ -108,7 +113,7 @@ def _fits(value, hint):
     return not isinstance(origin, type) or isinstance(value, origin)
 
 
-def argument_validation(f):
+def argument_validation(f: Callable[..., Any]):
     """Decorate an `__init__` or `__iter__`: arguments must be of the classes that their annotations name.
 
     Args:
@@ -136,7 +141,7 @@ def argument_validation(f):
 
 
 class runtime_validation_disabled(contextlib.ContextDecorator):
-    """Within it `runtime_validation` looks at nothing.
+    """Switch the checks of `runtime_validation` off in a block.
 
     >>> with torch.utils.data.runtime_validation_disabled():
     ...     pass
@@ -153,7 +158,7 @@ class runtime_validation_disabled(contextlib.ContextDecorator):
         _settings["validates"] = self._before
 
 
-def runtime_validation(f):
+def runtime_validation(f: Callable[..., Any]):
     """Decorate an `__iter__`: what it gives must be of the class that its annotation, `Iterator[C]`, names.
 
     Args:

@@ -1,4 +1,4 @@
-"""What all data pipes are: data sets with functions that were registered for their kind."""
+"""Define the base classes of data pipes, data sets with methods that were registered for their kind."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class _Shuffling:
-    """A pipe whose order changes with every iterator, unless it is told otherwise."""
+    """Change the order with every iterator, unless a caller switches this off."""
 
     _enabled = True
     _seed = None
@@ -43,7 +43,7 @@ __all__ = ["DFIterDataPipe", "DataChunk", "IterDataPipe", "MapDataPipe"]
 
 
 class _Pipe:
-    """Base class of both kinds of pipes: functions by name, and text."""
+    """Find registered methods by name, and pickle and print a pipe; the base class of both kinds."""
 
     functions: dict[Any, Any]
     __iter__: Any
@@ -144,7 +144,9 @@ def _hooked_next(following):
 
 
 class _Samples:
-    """The newest iterator of a pipe, or one that was; other attributes are those of the iterator that the pipe made."""
+    """Iterate over a pipe as long as no newer iterator exists; other attributes are those of the iterator that the pipe
+    made.
+    """
 
     def __init__(self, pipe, made, number):
         self._pipe, self._number = pipe, number
@@ -178,7 +180,7 @@ class _Samples:
 
 
 class PipeState(enum.Enum):
-    """Say what a stream is doing: a restored one has read ahead, and goes on from there once."""
+    """Name the state of a stream. A restored stream has read ahead and continues from there once."""
 
     NOT_STARTED = 0
     RESTORED = 1
@@ -186,7 +188,7 @@ class PipeState(enum.Enum):
 
 
 class IterDataPipe(_Pipe, IterableDataset[_T_co]):
-    """Base class of streams of samples: a subclass defines `__iter__`. Only its newest iterator can be read.
+    """Provide samples as a stream: a subclass defines `__iter__`. Only the newest iterator can be read.
 
     Pipes have the functions that `functional_datapipe` registered, such as map and batch, which make pipes of them.
 
@@ -232,7 +234,7 @@ class IterDataPipe(_Pipe, IterableDataset[_T_co]):
 
 
 class MapDataPipe(_Pipe, Dataset[_T_co]):
-    """Samples by index: a subclass defines `__getitem__` and `__len__`.
+    """Provide samples by index: a subclass defines `__getitem__` and `__len__`.
 
     Pipes have the functions that `functional_datapipe` registered, such as map and batch, which make pipes of them.
 
@@ -245,7 +247,7 @@ class MapDataPipe(_Pipe, Dataset[_T_co]):
 
 
 class DFIterDataPipe(IterDataPipe["Any"]):
-    """Base class of streams of data frames: a subclass defines `__iter__`. There are no functions for frames.
+    """Provide data frames as a stream: a subclass defines `__iter__`. There are no methods for frames.
 
     >>> issubclass(torch.utils.data.DFIterDataPipe, torch.utils.data.IterDataPipe)
     True
@@ -256,7 +258,7 @@ _T = TypeVar("_T")
 
 
 class DataChunk(list[_T], Generic[_T]):
-    """A batch of a stream: a list.
+    """Hold a batch of a stream; it is a list.
 
     Args:
         iterable: the samples.
@@ -267,7 +269,11 @@ class DataChunk(list[_T], Generic[_T]):
     """
 
     def as_str(self, indent: str = "") -> str:
-        """Return the text of the batch, behind the text `indent`."""
+        """Return the text of the batch, behind the text `indent`.
+
+        Args:
+            indent: what stands in front.
+        """
         return indent + "[" + ", ".join(map(str, self)) + "]"
 
     def raw_iterator(self) -> Iterator[Any]:

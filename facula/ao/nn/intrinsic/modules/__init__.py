@@ -1,4 +1,4 @@
-"""Containers of layers that follow each other."""
+"""Define containers of layers that follow each other."""
 
 from .fused import *  # noqa: F403
 from .fused import __all__ as _names

@@ -1,4 +1,4 @@
-"""Containers of layers that `convert` makes one layer of."""
+"""Define containers of layers that `convert` replaces by one layer."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = [
 
 
 class _FusedModule(nn.Sequential):
-    """What all containers of fused layers are."""
+    """Check the classes of the layers in a container; the base class of all containers of fused layers."""
 
     _KINDS: tuple[Any, ...] = ()
 
@@ -369,7 +369,7 @@ class LinearTanh(_FusedModule):
 
 
 class ConvAdd2d(_FusedModule):
-    """A convolution whose result is added to another tensor: ``layer(x1, x2) = add(conv(x1), x2)``.
+    """Add another tensor to the result of a convolution: ``layer(x1, x2) = add(conv(x1), x2)``.
 
     Args:
         conv: nn.Conv2d.
@@ -390,7 +390,7 @@ class ConvAdd2d(_FusedModule):
 
 
 class ConvAddReLU2d(_FusedModule):
-    """A convolution whose result is added to another tensor, and a ReLU: ``layer(x1, x2) = relu(add(conv(x1), x2))``.
+    """Add another tensor to the result of a convolution, and apply a ReLU: ``layer(x1, x2) = relu(add(conv(x1), x2))``.
 
     Args:
         conv: nn.Conv2d.

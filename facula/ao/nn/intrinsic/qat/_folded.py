@@ -1,6 +1,6 @@
-"""A layer and its batch normalization, of which the weight is rounded as it will be when both are one.
+"""Train a layer and its batch normalization with the weight rounded as it will be when both are one.
 
-What is rounded is weight * g / s, where g is the normalisation's weight and s its running standard deviation; the result is
+What is rounded is weight * g / s, where g is the normalization's weight and s its running standard deviation; the result is
 divided by g / s again, so that the normalization sees, and counts into its statistics, what the layer alone would give.
 """
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Folded(nn.Module):
-    """What layers share that have `weight`, `bias`, `bn` and `weight_fake_quant`."""
+    """Provide methods for layers that have `weight`, `bias`, `bn` and `weight_fake_quant`."""
 
     weight: Any
     bias: Any
@@ -40,11 +40,11 @@ class Folded(nn.Module):
             self.freeze_bn_stats()
 
     def reset_running_stats(self) -> None:
-        """Forget the batch normalisation's statistics."""
+        """Forget the batch normalization's statistics."""
         self.bn.reset_running_stats()
 
     def reset_bn_parameters(self) -> None:
-        """Draw the batch normalisation's weight and the layer's bias anew, and forget the statistics."""
+        """Draw the batch normalization's weight and the layer's bias anew, and forget the statistics."""
         self.bn.reset_running_stats()
         init.uniform_(self.bn.weight)
         init.zeros_(self.bn.bias)

@@ -1,4 +1,4 @@
-"""Fused layers on quantised tensors."""
+"""Define fused layers on quantized tensors."""
 
 from . import dynamic, modules
 from .modules import *  # noqa: F403

@@ -1,4 +1,4 @@
-"""What quantised fused layers share."""
+"""Define the base class of quantized fused layers."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ def observed_layer(mod):
 
 
 class Fused:
-    """A quantised layer that is made of a container."""
+    """Build a quantized layer from a container."""
 
     @classmethod
     def from_float(cls, mod: Module, use_precomputed_fake_quant: bool = False) -> Any:
-        """Return the quantised form of a container that has been observed (`prepare`), or of a fused layer trained so
+        """Return the quantized form of a container that has been observed (`prepare`), or of a fused layer trained so
         (`prepare_qat`).
 
         Args:

@@ -1,4 +1,4 @@
-"""Layers that round their weights while they train."""
+"""Define layers that round their weights in training."""
 
 from .conv import Conv1d, Conv2d, Conv3d
 from .embedding_ops import Embedding, EmbeddingBag

@@ -1,4 +1,4 @@
-"""Convolutions that round their weights while they train."""
+"""Define convolutions that round their weights in training."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["Conv1d", "Conv2d", "Conv3d"]
 
 
 class _ConvNd(nn.modules.conv._ConvNd):
-    """Base class of convolutions that round their weight; a class names its convolution of floating point after this one."""
+    """Convolve with a rounded weight; a subclass names its floating-point convolution after this class among its bases."""
 
     _FLOAT_MODULE: type
     _FLOAT_CONV_MODULE: type

@@ -1,4 +1,4 @@
-"""Embeddings that round their weights while they train."""
+"""Define embeddings that round their weights in training."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SHARED = "num_embeddings embedding_dim max_norm norm_type scale_grad_by_freq sp
 
 
 class _Embeddings(nn.Module):
-    """Base class of Embedding and EmbeddingBag that round their table."""
+    """Round the table of Embedding and EmbeddingBag."""
 
     _FLOAT_MODULE: type
     _NAMES: list[str]
@@ -69,7 +69,7 @@ class _Embeddings(nn.Module):
 
 
 class Embedding(_Embeddings, nn.Embedding):
-    """nn.Embedding whose weight is rounded as `convert` will round it.
+    """Look up rows as nn.Embedding with a weight rounded as `convert` will round it.
 
     Args:
         num_embeddings, embedding_dim, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse, _weight, device, dtype:
@@ -105,7 +105,7 @@ class Embedding(_Embeddings, nn.Embedding):
 
 
 class EmbeddingBag(_Embeddings, nn.EmbeddingBag):
-    """nn.EmbeddingBag whose weight is rounded as `convert` will round it.
+    """Reduce rows as nn.EmbeddingBag with a weight rounded as `convert` will round it.
 
     Args:
         num_embeddings, embedding_dim, max_norm, norm_type, scale_grad_by_freq, mode, sparse, _weight, include_last_offset,

@@ -1,4 +1,4 @@
-"""A linear layer that rounds its weight while it trains."""
+"""Define a linear layer that rounds its weight in training."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["Linear"]
 
 
 class Linear(nn.Linear):
-    """nn.Linear whose weight is rounded as `convert` will round it.
+    """Apply nn.Linear with a weight rounded as `convert` will round it.
 
     Args:
         in_features, out_features, bias, device, dtype: as for nn.Linear.

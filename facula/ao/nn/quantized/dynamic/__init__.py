@@ -1,4 +1,4 @@
-"""Layers on float tensors with weights of qint8: inputs are put on levels of eight bits by their range at every call."""
+"""Define layers on float tensors with weights of qint8. Inputs are quantized to eight bits by their range at every call."""
 
 from . import modules
 from .modules import *  # noqa: F403

@@ -1,4 +1,4 @@
-"""Modules on quantised tensors."""
+"""Define modules on quantized tensors."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ __all__ = [
 
 
 class Quantize(nn.Module):
-    """Puts float inputs on levels.
+    """Quantize float inputs.
 
     Args:
         scale, zero_point: numbers, as for `quantize_per_tensor`.
@@ -55,12 +55,12 @@ class Quantize(nn.Module):
         self.dtype = dtype
 
     def forward(self, X: Tensor) -> Tensor:
-        """Return the quantised input."""
+        """Return the quantized input."""
         return facula.quantize_per_tensor(X, float(self.scale), int(self.zero_point), self.dtype)
 
     @staticmethod
     def from_float(mod: Module, use_precomputed_fake_quant: bool = False) -> Quantize:
-        """Return the quantised form of an observed `QuantStub`; `convert` calls it.
+        """Return the quantized form of an observed `QuantStub`; `convert` calls it.
 
         Args:
             mod: the module, whose observer has seen its outputs.
@@ -85,7 +85,7 @@ class Quantize(nn.Module):
 
 
 class DeQuantize(nn.Module):
-    """The values of quantised inputs, float32.
+    """Return the values of quantized inputs, in float32.
 
     Example::
 
@@ -103,7 +103,7 @@ class DeQuantize(nn.Module):
 
     @staticmethod
     def from_float(mod: Module, use_precomputed_fake_quant: bool = False) -> DeQuantize:
-        """Return the quantised form of a `DeQuantStub`; `convert` calls it.
+        """Return the quantized form of a `DeQuantStub`; `convert` calls it.
 
         Args:
             mod: the stub; it needs no observer.

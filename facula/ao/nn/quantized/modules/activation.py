@@ -1,4 +1,4 @@
-"""Activations on quantised tensors."""
+"""Define activations on quantized tensors."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["ELU", "Hardswish", "LeakyReLU", "PReLU", "ReLU6", "Sigmoid", "Softma
 
 
 class ReLU6(nn.ReLU):
-    """``min(max(x, 0), 6)`` on the levels of the input.
+    """Compute ``min(max(x, 0), 6)`` with the scale and zero point of the input.
 
     Args:
         inplace: if True, write to the input.
@@ -46,7 +46,7 @@ class ReLU6(nn.ReLU):
 
     @staticmethod
     def from_float(mod: Module, use_precomputed_fake_quant: bool = False) -> ReLU6:
-        """Return the quantised form of nn.ReLU6; `convert` calls it.
+        """Return the quantized form of nn.ReLU6; `convert` calls it.
 
         Args:
             mod: the module; it needs no observer.
@@ -59,13 +59,13 @@ class ReLU6(nn.ReLU):
 
 
 class Hardswish(_Levels, nn.Hardswish):
-    """``x * relu6(x + 3) / 6`` with outputs on levels of their own.
+    """Compute ``x * relu6(x + 3) / 6`` with a scale and zero point of the outputs' own.
 
     Args:
         scale, zero_point: of the outputs.
         device, dtype: accepted, and without effect.
 
-    Errors: RuntimeError, at a call, for an input that is not quantised.
+    Errors: RuntimeError, at a call, for an input that is not quantized.
 
     >>> x = torch.quantize_per_tensor(torch.tensor([-1.0, 0.0, 2.0]), 1.0, 1, torch.quint8)
     >>> torch.ao.nn.quantized.Hardswish(0.5, 0)(x).dequantize()
@@ -78,7 +78,7 @@ class Hardswish(_Levels, nn.Hardswish):
 
     @staticmethod
     def from_float(mod: Module, use_precomputed_fake_quant: bool = False) -> Hardswish:
-        """Return the quantised form of an observed nn.Hardswish; `convert` calls it.
+        """Return the quantized form of an observed nn.Hardswish; `convert` calls it.
 
         Args:
             mod: the module, whose observer has seen its outputs.
@@ -96,13 +96,14 @@ class Hardswish(_Levels, nn.Hardswish):
 
 
 class ELU(_Levels, nn.ELU):
-    """``x`` where it is positive, else ``alpha * (exp(x) - 1)``, with outputs on levels of their own.
+    """Compute ``x`` where it is positive, else ``alpha * (exp(x) - 1)``, with a scale and zero point of the outputs'
+    own.
 
     Args:
         scale, zero_point: of the outputs.
         alpha: of the formula.
 
-    Errors: RuntimeError, at a call, for an input that is not quantised.
+    Errors: RuntimeError, at a call, for an input that is not quantized.
 
     >>> x = torch.quantize_per_tensor(torch.tensor([-1.0, 0.0, 2.0]), 1.0, 1, torch.quint8)
     >>> torch.ao.nn.quantized.ELU(0.5, 2)(x).dequantize()
@@ -115,7 +116,7 @@ class ELU(_Levels, nn.ELU):
 
     @staticmethod
     def from_float(mod: Module, use_precomputed_fake_quant: bool = False) -> ELU:
-        """Return the quantised form of an observed nn.ELU; `convert` calls it.
+        """Return the quantized form of an observed nn.ELU; `convert` calls it.
 
         Args:
             mod: the module, whose observer has seen its outputs.
@@ -133,14 +134,14 @@ class ELU(_Levels, nn.ELU):
 
 
 class LeakyReLU(_Levels, nn.LeakyReLU):
-    """``x`` where it is positive, else ``negative_slope * x``, with outputs on levels of their own.
+    """Compute ``x`` where it is positive, else ``negative_slope * x``, with a scale and zero point of the outputs' own.
 
     Args:
         scale, zero_point: of the outputs.
         negative_slope: of the formula.
         inplace, device, dtype: accepted, and without effect.
 
-    Errors: RuntimeError, at a call, for an input that is not quantised.
+    Errors: RuntimeError, at a call, for an input that is not quantized.
 
     >>> x = torch.quantize_per_tensor(torch.tensor([-1.0, 0.0, 2.0]), 1.0, 1, torch.quint8)
     >>> torch.ao.nn.quantized.LeakyReLU(0.5, 1, negative_slope=0.5)(x).dequantize()
@@ -154,7 +155,7 @@ class LeakyReLU(_Levels, nn.LeakyReLU):
 
     @classmethod
     def from_float(cls, mod: Module, use_precomputed_fake_quant: bool = False) -> Self:
-        """Return the quantised form of an observed nn.LeakyReLU; `convert` calls it.
+        """Return the quantized form of an observed nn.LeakyReLU; `convert` calls it.
 
         Args:
             mod: the module, whose observer has seen its outputs.
@@ -172,12 +173,12 @@ class LeakyReLU(_Levels, nn.LeakyReLU):
 
 
 class Sigmoid(nn.Sigmoid):
-    """``1 / (1 + exp(-x))`` with outputs on levels of their own.
+    """Compute ``1 / (1 + exp(-x))`` with a scale and zero point of the outputs' own.
 
     Args:
         output_scale, output_zero_point: of the outputs.
 
-    Errors: RuntimeError, at a call, for an input that is not quantised.
+    Errors: RuntimeError, at a call, for an input that is not quantized.
 
     >>> x = torch.quantize_per_tensor(torch.tensor([-1.0, 0.0, 2.0]), 1.0, 1, torch.quint8)
     >>> torch.ao.nn.quantized.Sigmoid(0.25, 0)(x).dequantize()
@@ -192,12 +193,12 @@ class Sigmoid(nn.Sigmoid):
         self.output_scale, self.output_zero_point = output_scale, output_zero_point
 
     def forward(self, input: Tensor) -> Tensor:
-        """Return the outputs of a quantised input."""
+        """Return the outputs of a quantized input."""
         return requantized(facula.sigmoid, input, self.output_scale, self.output_zero_point)
 
     @classmethod
     def from_float(cls, mod: Module, use_precomputed_fake_quant: bool = False) -> Self:
-        """Return the quantised form of an observed nn.Sigmoid; `convert` calls it.
+        """Return the quantized form of an observed nn.Sigmoid; `convert` calls it.
 
         Args:
             mod: the module, whose observer has seen its outputs.
@@ -215,13 +216,13 @@ class Sigmoid(nn.Sigmoid):
 
 
 class Softmax(_Levels, nn.Softmax):
-    """``exp(x) / sum(exp(x))`` along a dimension, with outputs on levels of their own.
+    """Compute ``exp(x) / sum(exp(x))`` along a dimension, with a scale and zero point of the outputs' own.
 
     Args:
         dim: the dimension; default: the last.
         scale, zero_point: of the outputs.
 
-    Errors: RuntimeError, at a call, for an input that is not quantised.
+    Errors: RuntimeError, at a call, for an input that is not quantized.
 
     >>> x = torch.quantize_per_tensor(torch.tensor([-1.0, 0.0, 2.0]), 1.0, 1, torch.quint8)
     >>> torch.ao.nn.quantized.Softmax(0, 1 / 256)(x).dequantize()
@@ -237,7 +238,7 @@ class Softmax(_Levels, nn.Softmax):
 
     @staticmethod
     def from_float(mod: Module, use_precomputed_fake_quant: bool = False) -> Softmax:
-        """Return the quantised form of an observed nn.Softmax; `convert` calls it.
+        """Return the quantized form of an observed nn.Softmax; `convert` calls it.
 
         Args:
             mod: the module, whose observer has seen its outputs.
@@ -255,13 +256,14 @@ class Softmax(_Levels, nn.Softmax):
 
 
 class PReLU(nn.Module):
-    """``x`` where it is positive, else ``weight * x``, with a quantised weight and outputs on levels of their own.
+    """Compute ``x`` where it is positive, else ``weight * x``, with a quantized weight and a scale and zero point of
+    the outputs' own.
 
     Args:
         output_scale, output_zero_point: of the outputs.
         num_parameters: number of slopes, 1 or that of channels.
 
-    Errors: RuntimeError, at a call, for an input that is not quantised.
+    Errors: RuntimeError, at a call, for an input that is not quantized.
 
     >>> x = torch.quantize_per_tensor(torch.tensor([[-4.0, 2.0]]), 1.0, 4, torch.quint8)
     >>> layer = torch.ao.nn.quantized.PReLU(0.5, 4)
@@ -282,15 +284,15 @@ class PReLU(nn.Module):
         self.set_weight(facula.quantize_per_tensor(facula.full((num_parameters,), 0.25), 0.01, 0, facula.quint8))
 
     def set_weight(self, w: Any) -> None:
-        """Put quantised slopes.
+        """Put quantized slopes.
 
         Args:
-            w: a quantised tensor of num_parameters elements.
+            w: a quantized tensor of num_parameters elements.
         """
         self.weight = w
 
     def forward(self, input: Tensor) -> Any:
-        """Return the outputs of a quantised input."""
+        """Return the outputs of a quantized input."""
         return requantized(lambda x: F.prelu(x, self.weight.dequantize()), input, self.scale, self.zero_point)
 
     def _get_name(self):
@@ -298,7 +300,7 @@ class PReLU(nn.Module):
 
     @classmethod
     def from_float(cls, mod: Module, use_precomputed_fake_quant: bool = False) -> Self:
-        """Return the quantised form of an observed nn.PReLU with a qconfig; `convert` calls it.
+        """Return the quantized form of an observed nn.PReLU with a qconfig; `convert` calls it.
 
         Args:
             mod: the module, whose observer has seen its outputs; its qconfig observes the weight.

@@ -1,4 +1,4 @@
-"""Batch normalizations on quantised tensors."""
+"""Define batch normalizations on quantized tensors."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class _BatchNorm(_Levels):
 
     @classmethod
     def from_float(cls, mod: Module, use_precomputed_fake_quant: bool = False) -> BNReLU2d | BNReLU3d:
-        """Return the quantised form of an observed batch normalization, or of one with its ReLU; `convert` calls it.
+        """Return the quantized form of an observed batch normalization, or of one with its ReLU; `convert` calls it.
 
         Args:
             mod: the module, whose observer has seen its outputs.
@@ -58,14 +58,14 @@ class _BatchNorm(_Levels):
 
 
 class BatchNorm2d(_BatchNorm, nn.BatchNorm2d):
-    """nn.BatchNorm2d in evaluation on quantised inputs, with outputs on levels of their own.
+    """Apply nn.BatchNorm2d in evaluation to quantized inputs, with a scale and zero point of the outputs' own.
 
     Args:
         num_features: how many channels there are.
         eps: added to the variance.
         momentum, device, dtype: accepted, and without effect.
 
-    Errors: RuntimeError, at a call, for an input that is not quantised.
+    Errors: RuntimeError, at a call, for an input that is not quantized.
 
     >>> x = torch.quantize_per_tensor(torch.ones(1, 1, 2, 2), 1.0, 0, torch.quint8)
     >>> torch.ao.nn.quantized.BatchNorm2d(1)(x).flatten().dequantize()
@@ -74,14 +74,14 @@ class BatchNorm2d(_BatchNorm, nn.BatchNorm2d):
 
 
 class BatchNorm3d(_BatchNorm, nn.BatchNorm3d):
-    """nn.BatchNorm3d in evaluation on quantised inputs, with outputs on levels of their own.
+    """Apply nn.BatchNorm3d in evaluation to quantized inputs, with a scale and zero point of the outputs' own.
 
     Args:
         num_features: how many channels there are.
         eps: added to the variance.
         momentum, device, dtype: accepted, and without effect.
 
-    Errors: RuntimeError, at a call, for an input that is not quantised.
+    Errors: RuntimeError, at a call, for an input that is not quantized.
 
     >>> x = torch.quantize_per_tensor(torch.ones(1, 1, 1, 2, 2), 1.0, 0, torch.quint8)
     >>> torch.ao.nn.quantized.BatchNorm3d(1)(x).flatten().dequantize()

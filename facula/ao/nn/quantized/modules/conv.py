@@ -1,4 +1,4 @@
-"""Convolutions with a weight of qint8."""
+"""Define convolutions with a weight of qint8."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ class _Conv(WeightedQuantizedModule):
         return self._weight, self._bias
 
     def weight(self) -> Tensor:
-        """Return the weight, quantised.
+        """Return the weight, quantized.
 
         >>> torch.ao.nn.quantized.Conv1d(1, 1, 2).weight().dtype
         torch.qint8
@@ -120,7 +120,10 @@ class _Conv(WeightedQuantizedModule):
         return self._bias
 
     def forward(self, input: Tensor) -> Tensor:
-        """Return the quantised outputs of quantised inputs. Errors: ValueError for inputs of another number of dimensions."""
+        """Return the quantized outputs of quantized inputs.
+
+        Errors: ValueError for inputs of another number of dimensions.
+        """
         if input.dim() != self._DIMS + 2:
             raise ValueError(f"{self._get_name()}: expected {self._DIMS + 2} dimensions, got shape {tuple(input.shape)}")
         return _products.conv(
@@ -149,7 +152,7 @@ class _Conv(WeightedQuantizedModule):
 
     @classmethod
     def from_float(cls, mod: Module, use_precomputed_fake_quant: bool = False) -> Self:
-        """Return the quantised form of a float layer that has been observed (`prepare`), or trained so (`prepare_qat`);
+        """Return the quantized form of a float layer that has been observed (`prepare`), or trained so (`prepare_qat`);
         `convert` calls it.
 
         Args:

@@ -1,4 +1,4 @@
-"""Dropout of quantised networks: none."""
+"""Define the dropout of quantized networks, which does nothing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Dropout"]
 
 
 class Dropout(nn.Dropout):
-    """Nothing: a quantised network is not trained, and its inputs are handed on.
+    """Return the input unchanged, because a quantized network is not trained.
 
     Args:
         p, inplace: of nn.Dropout; kept.
@@ -34,7 +34,7 @@ class Dropout(nn.Dropout):
 
     @classmethod
     def from_float(cls, mod: Module, use_precomputed_fake_quant: bool = False) -> Self:
-        """Return the quantised form of nn.Dropout; `convert` calls it.
+        """Return the quantized form of nn.Dropout; `convert` calls it.
 
         Args:
             mod: the module; it needs no observer.

@@ -1,4 +1,4 @@
-"""Tables of vectors whose rows are stored as levels of eight bits."""
+"""Define tables of vectors whose rows are stored as integers of eight bits."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _checked_dtype(dtype):
 
 
 class EmbeddingPackedParams(nn.Module):
-    """The rows of a quantised table.
+    """Hold the rows of a quantized table.
 
     Args:
         num_embeddings, embedding_dim: its shape.
@@ -58,7 +58,7 @@ class EmbeddingPackedParams(nn.Module):
         """Put a table, which is not copied.
 
         Args:
-            weight: of quint8, quantised per row.
+            weight: of quint8, quantized per row.
 
         Errors: NotImplementedError for another dtype.
         """
@@ -94,11 +94,11 @@ class EmbeddingPackedParams(nn.Module):
 
 
 class Embedding(nn.Module):
-    """A table of vectors of quint8, looked up by index; results are float32.
+    """Look up rows of a table of quint8 by index; results are float32.
 
     Args:
         num_embeddings, embedding_dim: its shape.
-        _weight: a quantised table to begin with.
+        _weight: a quantized table to begin with.
         dtype: quint8.
         padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse: taken for the float module's sake.
 
@@ -141,10 +141,10 @@ class Embedding(nn.Module):
         )
 
     def set_weight(self, w: Any) -> None:
-        """Put a quantised table.
+        """Put a quantized table.
 
         Args:
-            w: of quint8, quantised per row.
+            w: of quint8, quantized per row.
 
         Errors: NotImplementedError for another dtype.
 
@@ -157,7 +157,7 @@ class Embedding(nn.Module):
         self._packed_params.set_weight(w)
 
     def weight(self) -> Tensor:
-        """Return the quantised table.
+        """Return the quantized table.
 
         >>> torch.ao.nn.quantized.Embedding(3, 2).weight().dtype
         torch.quint8
@@ -194,7 +194,7 @@ class Embedding(nn.Module):
 
     @classmethod
     def from_float(cls, mod: Module, use_precomputed_fake_quant: bool = False) -> Self:
-        """Return the quantised form of nn.Embedding; `convert` calls it.
+        """Return the quantized form of nn.Embedding; `convert` calls it.
 
         Args:
             mod: the layer; its qconfig, or else one of a scale and a zero point for each row, says how.
@@ -211,13 +211,13 @@ class Embedding(nn.Module):
 
 
 class EmbeddingBag(Embedding):
-    """Sums, means or maxima of rows of a table of quint8; results are float32.
+    """Compute sums, means or maxima of rows of a table of quint8; results are float32.
 
     Args:
         num_embeddings, embedding_dim: the shape of the table.
         mode: "sum", "mean" or "max".
         include_last_offset: as for nn.EmbeddingBag.
-        _weight: a quantised table to begin with.
+        _weight: a quantized table to begin with.
         dtype: quint8.
         max_norm, norm_type, scale_grad_by_freq, sparse: taken for the float module's sake.
 
@@ -252,7 +252,7 @@ class EmbeddingBag(Embedding):
 
     @classmethod
     def from_float(cls, mod: Module, use_precomputed_fake_quant: bool = False) -> Self:
-        """Return the quantised form of nn.EmbeddingBag."""
+        """Return the quantized form of nn.EmbeddingBag."""
         table = cls._table(mod)
         return cls(
             mod.num_embeddings, mod.embedding_dim, mode=mod.mode, include_last_offset=mod.include_last_offset, _weight=table,

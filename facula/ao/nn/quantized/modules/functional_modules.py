@@ -1,4 +1,6 @@
-"""Arithmetic of tensors as modules, so that observers can stand behind it: a sum of quantised tensors has levels of its own."""
+"""Define arithmetic of tensors as modules, so that observers can follow it: a sum of quantized tensors has a scale of
+its own.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ def _add_relu(x, y):
 
 
 class FloatFunctional(nn.Module):
-    """Arithmetic in float, observed; what `convert` makes `QFunctional` of.
+    """Compute in floating point, observed; `convert` replaces this module by `QFunctional`.
 
     Example::
 
@@ -135,7 +137,7 @@ class FloatFunctional(nn.Module):
 
 
 class FXFloatFunctional(FloatFunctional):
-    """`FloatFunctional` without observers, for networks that are traced.
+    """Compute as `FloatFunctional` without observers, for networks that are traced.
 
     >>> torch.ao.nn.quantized.FXFloatFunctional().add(torch.ones(2), torch.ones(2))
     tensor([2., 2.])
@@ -152,7 +154,7 @@ class FXFloatFunctional(FloatFunctional):
 
 
 class QFunctional(OutputLevels, nn.Module):
-    """Arithmetic of quantised tensors. Attributes: `scale` and `zero_point` of the results.
+    """Compute with quantized tensors. Attributes: `scale` and `zero_point` of the results.
 
     Example::
 
@@ -186,7 +188,7 @@ class QFunctional(OutputLevels, nn.Module):
         for x in values:
             if not isinstance(x, facula.Tensor) or not x.is_quantized:
                 kind = x.dtype if isinstance(x, facula.Tensor) else type(x).__name__
-                raise RuntimeError(f"QFunctional: expected quantised tensors, got {kind}")
+                raise RuntimeError(f"QFunctional: expected quantized tensors, got {kind}")
         result = function(*(x.dequantize() for x in values))
         return self.activation_post_process(
             facula.quantize_per_tensor(result, self.scale, self.zero_point, values[0].dtype)
@@ -196,9 +198,9 @@ class QFunctional(OutputLevels, nn.Module):
         """Return ``x + y``, on the levels of this module.
 
         Args:
-            x, y: quantised tensors that broadcast.
+            x, y: quantized tensors that broadcast.
 
-        Errors: RuntimeError for tensors that are not quantised.
+        Errors: RuntimeError for tensors that are not quantized.
 
         >>> x = torch.quantize_per_tensor(torch.tensor([1.0, 2.0]), 1.0, 0, torch.quint8)
         >>> torch.ao.nn.quantized.QFunctional().add(x, x).dequantize()
@@ -210,7 +212,7 @@ class QFunctional(OutputLevels, nn.Module):
         """Return ``x + y`` for a number; the result has the levels of x, moved or scaled.
 
         Args:
-            x: a quantised tensor.
+            x: a quantized tensor.
             y: a number.
 
         >>> x = torch.quantize_per_tensor(torch.tensor([1.0, 2.0]), 1.0, 0, torch.quint8)
@@ -223,9 +225,9 @@ class QFunctional(OutputLevels, nn.Module):
         """Return ``x * y``, on the levels of this module.
 
         Args:
-            x, y: quantised tensors that broadcast.
+            x, y: quantized tensors that broadcast.
 
-        Errors: RuntimeError for tensors that are not quantised.
+        Errors: RuntimeError for tensors that are not quantized.
 
         >>> x = torch.quantize_per_tensor(torch.tensor([1.0, 2.0]), 1.0, 0, torch.quint8)
         >>> torch.ao.nn.quantized.QFunctional().mul(x, x).dequantize()
@@ -237,7 +239,7 @@ class QFunctional(OutputLevels, nn.Module):
         """Return ``x * y`` for a number; the result has the levels of x, moved or scaled.
 
         Args:
-            x: a quantised tensor.
+            x: a quantized tensor.
             y: a number.
 
         >>> x = torch.quantize_per_tensor(torch.tensor([1.0, 2.0]), 1.0, 0, torch.quint8)
@@ -250,10 +252,10 @@ class QFunctional(OutputLevels, nn.Module):
         """Return the tensors joined along a dimension, on the levels of this module.
 
         Args:
-            x: a list of quantised tensors.
+            x: a list of quantized tensors.
             dim: the dimension.
 
-        Errors: RuntimeError for tensors that are not quantised.
+        Errors: RuntimeError for tensors that are not quantized.
 
         >>> x = torch.quantize_per_tensor(torch.tensor([1.0, 2.0]), 1.0, 0, torch.quint8)
         >>> torch.ao.nn.quantized.QFunctional().cat([x, x]).dequantize()
@@ -265,9 +267,9 @@ class QFunctional(OutputLevels, nn.Module):
         """Return ``max(x + y, 0)``, on the levels of this module.
 
         Args:
-            x, y: quantised tensors that broadcast.
+            x, y: quantized tensors that broadcast.
 
-        Errors: RuntimeError for tensors that are not quantised.
+        Errors: RuntimeError for tensors that are not quantized.
 
         >>> x = torch.quantize_per_tensor(torch.tensor([1.0, 2.0]), 1.0, 0, torch.quint8)
         >>> torch.ao.nn.quantized.QFunctional().add_relu(x, x).dequantize()
@@ -279,9 +281,9 @@ class QFunctional(OutputLevels, nn.Module):
         """Return the matrix product, on the levels of this module.
 
         Args:
-            x, y: quantised tensors as for `torch.matmul`.
+            x, y: quantized tensors as for `torch.matmul`.
 
-        Errors: RuntimeError for tensors that are not quantised.
+        Errors: RuntimeError for tensors that are not quantized.
 
         >>> x = torch.quantize_per_tensor(torch.ones(2, 2), 1.0, 0, torch.quint8)
         >>> torch.ao.nn.quantized.QFunctional().matmul(x, x).dequantize()
@@ -292,7 +294,7 @@ class QFunctional(OutputLevels, nn.Module):
 
     @classmethod
     def from_float(cls, mod: Module, use_precomputed_fake_quant: bool = False) -> Self:
-        """Return the quantised form of an observed `FloatFunctional`; `convert` calls it.
+        """Return the quantized form of an observed `FloatFunctional`; `convert` calls it.
 
         Args:
             mod: the module, whose observer has seen its results.

@@ -1,4 +1,4 @@
-"""Linear layers with a weight of qint8."""
+"""Define linear layers with a weight of qint8."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["Linear", "LinearPackedParams"]
 
 
 class LinearPackedParams(nn.Module):
-    """The weight and the bias of a quantised linear layer.
+    """Hold the weight and the bias of a quantized linear layer.
 
     Args:
         dtype: qint8, or float16 for weights that are only stored narrowly.
@@ -41,7 +41,7 @@ class LinearPackedParams(nn.Module):
         """Put a weight and a bias; they are not copied.
 
         Args:
-            weight: of qint8, or for float16 one that is not quantised.
+            weight: of qint8, or for float16 one that is not quantized.
             bias: of float32, or None.
 
         Errors: RuntimeError for another dtype.
@@ -58,7 +58,7 @@ class LinearPackedParams(nn.Module):
         elif self.dtype is not facula.float16:
             raise RuntimeError(f"set_weight_bias: not implemented for this dtype, got {self.dtype}")
         elif weight.is_quantized:
-            raise RuntimeError(f"set_weight_bias: expected a weight that is not quantised, got {weight.dtype}")
+            raise RuntimeError(f"set_weight_bias: expected a weight that is not quantized, got {weight.dtype}")
         else:
             weight = weight.to(facula.float16)
         object.__setattr__(self, "_weight", weight.detach())
@@ -107,7 +107,8 @@ def _blank(rows, columns, dtype):
 
 
 class Linear(OutputLevels, WeightedQuantizedModule):
-    """A linear layer on quantised inputs: y = x W^T + b, computed on levels of eight bits, quantised again.
+    """Apply a linear layer to quantized inputs: y = x W^T + b, computed with integers of eight bits and quantized
+    again.
 
     Args:
         in_features, out_features: sizes of the last dimension of inputs and outputs.
@@ -153,14 +154,14 @@ class Linear(OutputLevels, WeightedQuantizedModule):
         return f"{self._get_name()}({self.extra_repr()})"
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return the quantised outputs of quantised inputs."""
+        """Return the quantized outputs of quantized inputs."""
         return _products.linear(x, self.weight(), self.bias(), self.scale, self.zero_point, relu=self._RELU)
 
     def _weight_bias(self):
         return self._packed_params._weight_bias()
 
     def weight(self) -> Tensor:
-        """Return the weight, (out_features, in_features), quantised.
+        """Return the weight, (out_features, in_features), quantized.
 
         >>> torch.ao.nn.quantized.Linear(2, 1).weight().shape
         torch.Size([1, 2])
@@ -193,7 +194,7 @@ class Linear(OutputLevels, WeightedQuantizedModule):
 
     @classmethod
     def from_float(cls, mod: Module, use_precomputed_fake_quant: bool = False) -> Self:
-        """Return the quantised form of a float layer that has been observed (`prepare`), or trained so (`prepare_qat`);
+        """Return the quantized form of a float layer that has been observed (`prepare`), or trained so (`prepare_qat`);
         `convert` calls it.
 
         Args:

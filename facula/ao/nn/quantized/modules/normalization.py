@@ -1,4 +1,4 @@
-"""Normalizations of samples on quantised tensors."""
+"""Define normalizations of samples on quantized tensors."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["GroupNorm", "InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d", "L
 
 
 class LayerNorm(_Levels, nn.LayerNorm):
-    """nn.LayerNorm on quantised inputs, with outputs on levels of their own.
+    """Apply nn.LayerNorm to quantized inputs, with a scale and zero point of the outputs' own.
 
     Args:
         normalized_shape: the sizes of the last dimensions.
@@ -33,7 +33,7 @@ class LayerNorm(_Levels, nn.LayerNorm):
         elementwise_affine: if True, there are weight and bias.
         device, dtype: accepted, and without effect.
 
-    Errors: RuntimeError, at a call, for an input that is not quantised.
+    Errors: RuntimeError, at a call, for an input that is not quantized.
 
     >>> x = torch.quantize_per_tensor(torch.tensor([[1.0, 3.0]]), 1.0, 0, torch.quint8)
     >>> torch.ao.nn.quantized.LayerNorm([2], None, None, 0.5, 4)(x).dequantize()
@@ -52,7 +52,7 @@ class LayerNorm(_Levels, nn.LayerNorm):
 
     @classmethod
     def from_float(cls, mod: Module, use_precomputed_fake_quant: bool = False) -> Self:
-        """Return the quantised form of an observed nn.LayerNorm; `convert` calls it.
+        """Return the quantized form of an observed nn.LayerNorm; `convert` calls it.
 
         Args:
             mod: the module, whose observer has seen its outputs.
@@ -71,7 +71,7 @@ class LayerNorm(_Levels, nn.LayerNorm):
 
 
 class GroupNorm(_Levels, nn.GroupNorm):
-    """nn.GroupNorm on quantised inputs, with outputs on levels of their own.
+    """Apply nn.GroupNorm to quantized inputs, with a scale and zero point of the outputs' own.
 
     Args:
         num_groups, num_channels: how many groups and channels there are.
@@ -81,7 +81,7 @@ class GroupNorm(_Levels, nn.GroupNorm):
         affine: if True, there are weight and bias.
         device, dtype: accepted, and without effect.
 
-    Errors: RuntimeError, at a call, for an input that is not quantised.
+    Errors: RuntimeError, at a call, for an input that is not quantized.
 
     >>> x = torch.quantize_per_tensor(torch.tensor([[1.0, 3.0]]), 1.0, 0, torch.quint8)
     >>> torch.ao.nn.quantized.GroupNorm(1, 2, None, None, 0.5, 4)(x).dequantize()
@@ -100,7 +100,7 @@ class GroupNorm(_Levels, nn.GroupNorm):
 
     @classmethod
     def from_float(cls, mod: Module, use_precomputed_fake_quant: bool = False) -> Self:
-        """Return the quantised form of an observed nn.GroupNorm; `convert` calls it.
+        """Return the quantized form of an observed nn.GroupNorm; `convert` calls it.
 
         Args:
             mod: the module, whose observer has seen its outputs.
@@ -131,7 +131,7 @@ class _InstanceNorm(_Levels):
 
     @classmethod
     def from_float(cls, mod: Module, use_precomputed_fake_quant: bool = False) -> Self:
-        """Return the quantised form of an observed instance normalization; `convert` calls it.
+        """Return the quantized form of an observed instance normalization; `convert` calls it.
 
         Args:
             mod: the module, whose observer has seen its outputs.
@@ -150,7 +150,7 @@ class _InstanceNorm(_Levels):
 
 
 class InstanceNorm1d(_InstanceNorm, nn.InstanceNorm1d):
-    """nn.InstanceNorm1d on quantised inputs, with outputs on levels of their own.
+    """Apply nn.InstanceNorm1d to quantized inputs, with a scale and zero point of the outputs' own.
 
     Args:
         num_features: how many channels there are.
@@ -161,7 +161,7 @@ class InstanceNorm1d(_InstanceNorm, nn.InstanceNorm1d):
         momentum, track_running_stats: of nn.InstanceNorm1d.
         device, dtype: accepted, and without effect.
 
-    Errors: RuntimeError, at a call, for an input that is not quantised.
+    Errors: RuntimeError, at a call, for an input that is not quantized.
 
     >>> x = torch.quantize_per_tensor(torch.tensor([1.0, 3.0]).reshape(1, 1, 2), 1.0, 0, torch.quint8)
     >>> torch.ao.nn.quantized.InstanceNorm1d(1, None, None, 0.5, 4)(x).dequantize().flatten()
@@ -170,7 +170,7 @@ class InstanceNorm1d(_InstanceNorm, nn.InstanceNorm1d):
 
 
 class InstanceNorm2d(_InstanceNorm, nn.InstanceNorm2d):
-    """nn.InstanceNorm2d on quantised inputs, with outputs on levels of their own.
+    """Apply nn.InstanceNorm2d to quantized inputs, with a scale and zero point of the outputs' own.
 
     Args:
         num_features: how many channels there are.
@@ -181,7 +181,7 @@ class InstanceNorm2d(_InstanceNorm, nn.InstanceNorm2d):
         momentum, track_running_stats: of nn.InstanceNorm2d.
         device, dtype: accepted, and without effect.
 
-    Errors: RuntimeError, at a call, for an input that is not quantised.
+    Errors: RuntimeError, at a call, for an input that is not quantized.
 
     >>> x = torch.quantize_per_tensor(torch.tensor([1.0, 3.0]).reshape(1, 1, 1, 2), 1.0, 0, torch.quint8)
     >>> torch.ao.nn.quantized.InstanceNorm2d(1, None, None, 0.5, 4)(x).dequantize().flatten()
@@ -190,7 +190,7 @@ class InstanceNorm2d(_InstanceNorm, nn.InstanceNorm2d):
 
 
 class InstanceNorm3d(_InstanceNorm, nn.InstanceNorm3d):
-    """nn.InstanceNorm3d on quantised inputs, with outputs on levels of their own.
+    """Apply nn.InstanceNorm3d to quantized inputs, with a scale and zero point of the outputs' own.
 
     Args:
         num_features: how many channels there are.
@@ -201,7 +201,7 @@ class InstanceNorm3d(_InstanceNorm, nn.InstanceNorm3d):
         momentum, track_running_stats: of nn.InstanceNorm3d.
         device, dtype: accepted, and without effect.
 
-    Errors: RuntimeError, at a call, for an input that is not quantised.
+    Errors: RuntimeError, at a call, for an input that is not quantized.
 
     >>> x = torch.quantize_per_tensor(torch.tensor([1.0, 3.0]).reshape(1, 1, 1, 1, 2), 1.0, 0, torch.quint8)
     >>> torch.ao.nn.quantized.InstanceNorm3d(1, None, None, 0.5, 4)(x).dequantize().flatten()

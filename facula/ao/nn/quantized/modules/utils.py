@@ -1,4 +1,4 @@
-"""What modules with quantised weights share."""
+"""Define the base classes of modules with quantized weights."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["WeightedQuantizedModule"]
 
 
 class WeightedQuantizedModule(nn.Module):
-    """Base of modules whose weight is quantised.
+    """Define a module whose weight is quantized; this is the base class.
 
     Args:
         args, kwargs: those of nn.Module, which takes none.
@@ -29,7 +29,7 @@ class WeightedQuantizedModule(nn.Module):
 
     @classmethod
     def from_reference(cls, ref_module: Any, output_scale: float, output_zero_point: int) -> Any:
-        """Raise NotImplementedError: reference modules belong to quantisation of graphs, which is not here.
+        """Raise NotImplementedError: reference modules belong to quantization of graphs, which is not here.
 
         Args:
             ref_module: the reference module.
@@ -38,15 +38,15 @@ class WeightedQuantizedModule(nn.Module):
         >>> torch.ao.nn.quantized.Linear.from_reference(nn.Linear(2, 1), 1.0, 0)
         Traceback (most recent call last):
             ...
-        NotImplementedError: Linear.from_reference: quantisation of graphs is not supported, got Linear
+        NotImplementedError: Linear.from_reference: quantization of graphs is not supported, got Linear
         """
         raise NotImplementedError(
-            f"{cls.__name__}.from_reference: quantisation of graphs is not supported, got {type(ref_module).__name__}"
+            f"{cls.__name__}.from_reference: quantization of graphs is not supported, got {type(ref_module).__name__}"
         )
 
 
 class OutputLevels:
-    """The scale and zero point of a module's outputs, plain numbers that its state dict holds as tensors."""
+    """Hold the scale and zero point of a module's outputs as plain numbers, which its state dict holds as tensors."""
 
     def _save_to_state_dict(self, destination, prefix, keep_vars):
         super()._save_to_state_dict(destination, prefix, keep_vars)

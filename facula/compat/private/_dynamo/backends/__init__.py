@@ -1,4 +1,4 @@
-"""Backends of `torch.compile`, by name."""
+"""Provide the backends of `torch.compile` by name."""
 
 from facula._shared.on_demand import _on_demand
 

@@ -1,4 +1,4 @@
-"""`torch._dynamo.backends.common`: PyTorch's private name of `facula.compiler._backends.common`."""
+"""Provide `facula.compiler._backends.common` under PyTorch's private name, `torch._dynamo.backends.common`."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""`torch._dynamo.backends.debugging`: PyTorch's private name of `facula.compiler._backends.debugging`."""
+"""Provide `facula.compiler._backends.debugging` under PyTorch's private name, `torch._dynamo.backends.debugging`."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""`torch._dynamo.backends.registry`: PyTorch's private name of `facula.compiler._backends.registry`."""
+"""Provide `facula.compiler._backends.registry` under PyTorch's private name, `torch._dynamo.backends.registry`."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""The part of a launcher that looks after the processes of one machine."""
+"""Define the part of a launcher that manages the processes of one machine."""
 
 from .api import RunResult, WorkerGroup, WorkerSpec, WorkerState
 from .local_elastic_agent import LocalElasticAgent

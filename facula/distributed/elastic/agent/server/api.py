@@ -1,4 +1,4 @@
-"""What a launcher runs, and in which state it is."""
+"""Describe what a launcher runs, and its state."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DEFAULT_ROLE = "default"
 
 @dataclass
 class WorkerSpec:
-    """What to run.
+    """Describe what to run.
 
     Args:
         role: what the processes are for, a name.
@@ -77,7 +77,7 @@ class WorkerSpec:
 
 
 class WorkerState(str, enum.Enum):
-    """In which state a machine's processes are: UNKNOWN, INIT, HEALTHY, UNHEALTHY, STOPPED, SUCCEEDED or FAILED.
+    """Name the state of a machine's processes: UNKNOWN, INIT, HEALTHY, UNHEALTHY, STOPPED, SUCCEEDED or FAILED.
 
     >>> from torch.distributed.elastic.agent.server import WorkerState
     >>> WorkerState.is_running(WorkerState.HEALTHY), WorkerState.is_running(WorkerState.FAILED)
@@ -99,7 +99,7 @@ class WorkerState(str, enum.Enum):
 
 @dataclass
 class RunResult:
-    """How a job ended.
+    """Describe how a job ended.
 
     Args:
         state: a WorkerState.
@@ -122,7 +122,7 @@ class RunResult:
 
 @dataclass
 class WorkerGroup:
-    """The ranks of a machine's processes in the present round.
+    """Hold the ranks of a machine's processes in the present round.
 
     Args:
         group_rank, group_world_size: the number of this machine's launcher, of how many.
@@ -155,6 +155,8 @@ class WorkerGroup:
         Args:
             spec: the WorkerSpec of this machine.
             info: the RendezvousInfo of the round.
+
+        Returns: the WorkerGroup of this machine.
         """
         info.store.set(f"machine/{info.rank}", json.dumps([spec.role, spec.local_world_size, uuid.uuid4().hex]))
         machines = [json.loads(info.store.get(f"machine/{rank}")) for rank in range(info.world_size)]

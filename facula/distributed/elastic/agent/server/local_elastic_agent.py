@@ -1,4 +1,4 @@
-"""Starts the processes of one machine, round after round, until they succeed or may not be started again."""
+"""Start the processes of one machine, round after round, until they succeed or may not be started again."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["LocalElasticAgent"]
 
 
 class LocalElasticAgent:
-    """Looks after the processes of a `WorkerSpec`: starts them, round after round, until they succeed or may not be started
+    """Manage the processes of a `WorkerSpec`: start them, round after round, until they succeed or may not be started
     again.
 
     Args:
@@ -137,6 +137,7 @@ class LocalElasticAgent:
             "TORCHELASTIC_USE_AGENT_STORE": handler.use_agent_store,
             "FACULA_STORE_PREFIX": group.token,  # keys of an earlier round must not be taken for ones of this
         }
+        # Otherwise each process would use as many threads as there are processors.
         if "OMP_NUM_THREADS" not in os.environ and spec.local_world_size > 1:
             values["OMP_NUM_THREADS"] = max(1, len(os.sched_getaffinity(0)) // spec.local_world_size)
         if spec.virtual_local_rank:
@@ -156,6 +157,7 @@ class LocalElasticAgent:
         if self._context is not None:
             self._context.close(number, self._shutdown_timeout)
             self._context = None
+            # Killed processes leave shared memory of MPI behind, which would fill /dev/shm after some restarts.
             remove_unmapped_segments()
 
     # ---- the end

@@ -1,4 +1,4 @@
-"""Data over several processes whose number may change."""
+"""Divide data among several processes whose number may change."""
 
 from .cycling_iterator import CyclingIterator
 from .elastic_distributed_sampler import ElasticDistributedSampler

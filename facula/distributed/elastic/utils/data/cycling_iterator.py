@@ -1,4 +1,4 @@
-"""Epochs behind one another, as one iterator."""
+"""Iterate over epochs one after another, in one iterator."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["CyclingIterator"]
 
 
 class CyclingIterator:
-    """Goes through what `generator_fn(epoch)` gives, for each epoch.
+    """Iterate over the results of `generator_fn(epoch)`, for each epoch.
 
     Args:
         n: the number of epochs.

@@ -1,4 +1,4 @@
-"""A DistributedSampler that goes on where other processes have stopped."""
+"""Define a DistributedSampler that continues where other processes have stopped."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["ElasticDistributedSampler"]
 
 
 class ElasticDistributedSampler(DistributedSampler["Any"]):
-    """Indices from `start_index` on, shuffled by the epoch, shared out among processes.
+    """Yield indices from `start_index` on, shuffled by the epoch and divided among processes.
 
     Args:
         dataset: what is sampled. TypeError where it has no length.

@@ -1,4 +1,4 @@
-"""Data pipes that are streams."""
+"""Define data pipes that are streams."""
 
 from .branches import DemultiplexerIterDataPipe as Demultiplexer
 from .branches import ForkerIterDataPipe as Forker

@@ -1,4 +1,6 @@
-"""Streams that several read: forks, where each gets every sample, and demultiplexers, where each gets its own."""
+"""Define streams that several branches read: forks, where each gets every sample, and demultiplexers, where each gets
+its own.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ __all__ = ["DemultiplexerIterDataPipe", "ForkerIterDataPipe"]
 
 
 class _ChildDataPipe(IterDataPipe["Any"]):
-    """One of several streams that read another together."""
+    """Read one branch of a stream that several branches share."""
 
     def __init__(self, main_datapipe: _Shared, instance_id: int) -> None:
         self.main_datapipe, self.instance_id = main_datapipe, instance_id
@@ -45,7 +47,7 @@ class _ChildDataPipe(IterDataPipe["Any"]):
 
 
 class _Shared(IterDataPipe["Any"]):
-    """A stream that several branches read, each at its own pace; samples wait in buffers."""
+    """Let several branches read a stream, each at its own pace; samples wait in buffers."""
 
     def __init__(self, datapipe: IterDataPipe[Any], num_instances: int, buffer_size: int) -> None:
         self.main_datapipe, self.num_instances, self.buffer_size = datapipe, num_instances, buffer_size
@@ -72,6 +74,7 @@ class _Shared(IterDataPipe["Any"]):
         if self._valid_iterator_id is None:
             self._valid_iterator_id = 0
             self._start_over()
+        # A branch of the current epoch begins a new one; a branch that is behind joins the current one.
         elif self._valid_iterator_id == epoch:
             if not (self._at_end and not any(self._buffers)):
                 warnings.warn(
@@ -154,7 +157,8 @@ class _DemultiplexerIterDataPipe(_Shared):
 
 @functional_datapipe("fork")
 class ForkerIterDataPipe(IterDataPipe["Any"]):
-    """Several streams of the same samples; the class gives a list of them, and of one the stream itself.
+    """Fork a stream into several streams of the same samples. The class returns a list of them, and for one instance
+    the stream itself.
 
     Args:
         datapipe: the stream.
@@ -183,7 +187,7 @@ class ForkerIterDataPipe(IterDataPipe["Any"]):
 
 @functional_datapipe("demux")
 class DemultiplexerIterDataPipe(IterDataPipe["Any"]):
-    """Several streams, to one of which each sample goes; the class gives a list of them.
+    """Distribute the samples of a stream among several streams. The class returns a list of them.
 
     Args:
         datapipe: the stream.

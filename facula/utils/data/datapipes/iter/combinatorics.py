@@ -1,4 +1,4 @@
-"""Streams in another order."""
+"""Define streams in another order."""
 
 from __future__ import annotations
 

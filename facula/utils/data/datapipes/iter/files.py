@@ -1,4 +1,4 @@
-"""Streams of files."""
+"""Define streams of files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["FileListerIterDataPipe", "FileOpenerIterDataPipe", "StreamReaderIter
 
 @functional_datapipe("list_files")
 class FileListerIterDataPipe(IterDataPipe["Any"]):
-    """Paths of files in folders.
+    """Yield the paths of files in folders.
 
     Args:
         root: a folder, several, or a stream of them.
@@ -61,7 +61,7 @@ class FileListerIterDataPipe(IterDataPipe["Any"]):
 
 @functional_datapipe("open_files")
 class FileOpenerIterDataPipe(IterDataPipe["Any"]):
-    """(path, open file) for paths. A file is a StreamWrapper, which closes it when it goes away.
+    """Yield (path, open file) for paths. A file is a StreamWrapper, which closes it when the wrapper is freed.
 
     Args:
         datapipe: the paths.
@@ -92,7 +92,7 @@ class FileOpenerIterDataPipe(IterDataPipe["Any"]):
 
 @functional_datapipe("read_from_stream")
 class StreamReaderIterDataPipe(IterDataPipe["Any"]):
-    """(path, contents) for open files, which are closed at their ends.
+    """Yield (path, contents) for open files, and close each file at its end.
 
     Args:
         datapipe: pairs of a path and an open file.

@@ -1,4 +1,4 @@
-"""The kinds of sharding: which parts are parts of others."""
+"""Define the kinds of sharding, and which of them divides the parts of another."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["SHARDING_PRIORITIES"]
 
 
 class SHARDING_PRIORITIES(IntEnum):
-    """Groups of `apply_sharding`: a pipe is shared out between machines first, between workers then.
+    """Name the groups of `apply_sharding`: a pipe is divided among machines first, then among workers.
 
     >>> torch.utils.data.datapipes.iter.sharding.SHARDING_PRIORITIES.DEFAULT.name
     'DEFAULT'

@@ -1,4 +1,4 @@
-"""Streams made of streams."""
+"""Define streams that are made from other streams."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ class FilterIterDataPipe(IterDataPipe["Any"]):
 
 @functional_datapipe("collate")
 class CollatorIterDataPipe(MapperIterDataPipe):
-    """Batches as tensors.
+    """Collate batches to tensors.
 
     Args:
         datapipe: a stream of batches.
@@ -147,7 +147,7 @@ class CollatorIterDataPipe(MapperIterDataPipe):
 
 @functional_datapipe("batch")
 class BatcherIterDataPipe(IterDataPipe["Any"]):
-    """Batches of samples, as lists.
+    """Yield batches of samples, as lists.
 
     Args:
         datapipe: the stream.
@@ -190,7 +190,7 @@ class BatcherIterDataPipe(IterDataPipe["Any"]):
 
 @functional_datapipe("unbatch")
 class UnBatcherIterDataPipe(IterDataPipe["Any"]):
-    """Batches taken apart.
+    """Yield the single samples of batches.
 
     Args:
         datapipe: the stream.
@@ -227,7 +227,7 @@ class UnBatcherIterDataPipe(IterDataPipe["Any"]):
 
 @functional_datapipe("groupby")
 class GrouperIterDataPipe(IterDataPipe["Any"]):
-    """Batches of samples that have one key.
+    """Yield batches of samples that have the same key.
 
     Args:
         datapipe: the stream.
@@ -291,7 +291,7 @@ class GrouperIterDataPipe(IterDataPipe["Any"]):
 
 @functional_datapipe("concat")
 class ConcaterIterDataPipe(IterDataPipe["Any"]):
-    """Several streams, one after another.
+    """Join several streams, one after another.
 
     Args:
         datapipes: the streams. ValueError for none; TypeError for anything else.
@@ -338,7 +338,7 @@ class MultiplexerIterDataPipe(ConcaterIterDataPipe):
 
 @functional_datapipe("zip")
 class ZipperIterDataPipe(ConcaterIterDataPipe):
-    """Tuples of a sample of each stream, until one is at its end.
+    """Yield tuples of a sample of each stream, until one is at its end.
 
     Args:
         datapipes: the streams. ValueError for none; TypeError for anything else.
@@ -357,7 +357,7 @@ class ZipperIterDataPipe(ConcaterIterDataPipe):
 
 @functional_datapipe("sharding_filter")
 class ShardingFilterIterDataPipe(IterDataPipe["Any"]):
-    """Every n-th sample, where `apply_sharding` has said which; else all. So workers share a stream.
+    """Yield every n-th sample where `apply_sharding` has set n, and all samples otherwise. So workers share a stream.
 
     Args:
         source_datapipe: the stream.
@@ -385,6 +385,11 @@ class ShardingFilterIterDataPipe(IterDataPipe["Any"]):
 
         `sharding_group` names the kind of sharding: parts of a later group are parts of one part of an earlier group. Errors:
         ValueError for an instance_id outside; RuntimeError for DEFAULT beside other groups.
+
+        Args:
+            num_of_instances: how many parts there are.
+            instance_id: the number of this part.
+            sharding_group: the kind of sharding.
         """
         if not 0 <= instance_id < num_of_instances:
             raise ValueError(
@@ -397,6 +402,7 @@ class ShardingFilterIterDataPipe(IterDataPipe["Any"]):
             )
         self.groups[sharding_group] = num_of_instances, instance_id
         self.num_of_instances, self.instance_id = 1, 0
+        # The first group here is the one whose number changes from sample to sample.
         for group in sorted(self.groups, reverse=True):
             if self.sharding_group_filter is None or group == self.sharding_group_filter:
                 count, mine = self.groups[group]

@@ -1,4 +1,4 @@
-"""Data pipes with samples by index."""
+"""Define data pipes with samples by index."""
 
 from __future__ import annotations
 
@@ -45,6 +45,9 @@ class SequenceWrapperMapDataPipe(MapDataPipe["Any"]):
 def default_fn(data: Any) -> Any:
     """Return a sample, `data`, as it is.
 
+    Args:
+        data: the sample.
+
     >>> torch.utils.data.datapipes.map.default_fn(3)
     3
     """
@@ -79,7 +82,7 @@ class MapperMapDataPipe(MapDataPipe["Any"]):
 
 @functional_datapipe("batch")
 class BatcherMapDataPipe(MapDataPipe["Any"]):
-    """Batches of samples that follow each other.
+    """Group samples that follow each other into batches.
 
     Args:
         datapipe: the samples.
@@ -116,7 +119,7 @@ class BatcherMapDataPipe(MapDataPipe["Any"]):
 
 @functional_datapipe("concat")
 class ConcaterMapDataPipe(MapDataPipe["Any"]):
-    """Several pipes, one behind another.
+    """Join several pipes, one after another.
 
     Args:
         datapipes: the pipes, at least one; TypeError for anything else.
@@ -147,7 +150,7 @@ class ConcaterMapDataPipe(MapDataPipe["Any"]):
 
 @functional_datapipe("zip")
 class ZipperMapDataPipe(ConcaterMapDataPipe):
-    """Tuples of a sample of each pipe.
+    """Combine a sample of each pipe in a tuple.
 
     Args:
         datapipes: the pipes, at least one; TypeError for anything else. The shortest says how many samples there are.

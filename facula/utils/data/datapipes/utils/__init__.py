@@ -1,1 +1,1 @@
-"""Open files, and going on where a stream stopped, for data pipes."""
+"""Open files for data pipes, and continue a stream where it stopped."""

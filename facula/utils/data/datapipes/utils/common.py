@@ -1,4 +1,4 @@
-"""Open files of streams, which close themselves when nobody needs them any more."""
+"""Wrap open files of streams, so that they are closed when nobody needs them any more."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["StreamWrapper"]
 
 
 class StreamWrapper:
-    """An open file that is closed when the wrapper goes away. All else is the file's.
+    """Wrap an open file and close it when the wrapper is freed. All other attributes are those of the file.
 
     Args:
         file_obj: the file.
@@ -42,6 +42,10 @@ class StreamWrapper:
     @classmethod
     def close_streams(cls, v: Any, depth: int = 0) -> None:
         """Close all wrapped files in `v`, a wrapper or nested lists, tuples and dicts; `depth` is how deep this call is.
+
+        Args:
+            v: a wrapper, or nested lists, tuples and dicts of them.
+            depth: how deep this call is.
 
         >>> import io
         >>> from torch.utils.data.datapipes.utils.common import StreamWrapper

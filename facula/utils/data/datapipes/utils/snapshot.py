@@ -1,4 +1,4 @@
-"""Going on where a stream stopped."""
+"""Continue a stream where it stopped."""
 
 from __future__ import annotations
 

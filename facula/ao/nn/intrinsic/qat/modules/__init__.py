@@ -1,4 +1,4 @@
-"""Fused layers that round their weights while they train."""
+"""Define fused layers that round their weights in training."""
 
 from .conv_fused import (
     ConvBn1d,

@@ -1,4 +1,4 @@
-"""Convolutions with what follows them, which round their weights while they train."""
+"""Define convolutions fused with the layers that follow them, which round their weights in training."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _FIRST_NAMES = {
 
 
 class _ConvBnNd(Folded, nn.modules.conv._ConvNd, _FusedModule):
-    """Base class of convolutions with a normalization; a class names the layers that it is made of."""
+    """Convolve and normalize; a subclass names the layers that it consists of."""
 
     _version = 2
     _FLOAT_MODULE: type
@@ -255,7 +255,7 @@ class ConvBnReLU3d(ConvBn3d):
 
 
 class _ConvReLU:
-    """Base class of convolutions with a ReLU."""
+    """Convolve and apply a ReLU; the base class of such convolutions."""
 
     _FLOAT_BN_MODULE = None
     _FLOAT_RELU_MODULE = nn.ReLU

@@ -1,4 +1,4 @@
-"""A linear layer and a batch normalization, which round the weight while they train."""
+"""Define a linear layer fused with a batch normalization, which rounds its weight in training."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["LinearBn1d"]
 
 
 class LinearBn1d(Folded, nn.Linear, _FusedModule):
-    """A linear layer and a batch normalization, whose weight is rounded as `convert` will round that of both in one.
+    """Apply a linear layer and a batch normalization with a weight rounded as `convert` will round that of both in one.
 
     Args:
         in_features, out_features, bias: as for nn.Linear.

@@ -1,4 +1,4 @@
-"""A linear layer and a ReLU, which round the weight while they train."""
+"""Define a linear layer fused with a ReLU, which rounds its weight in training."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["LinearReLU"]
 
 
 class LinearReLU(nnqat.Linear, _FusedModule):
-    """A linear layer and a ReLU, whose weight is rounded as `convert` will round it.
+    """Apply a linear layer and a ReLU with a weight rounded as `convert` will round it.
 
     Args:
         in_features, out_features, bias: as for nn.Linear.

@@ -1,4 +1,4 @@
-"""Fused layers on quantised tensors."""
+"""Define fused layers on quantized tensors."""
 
 from .bn_relu import BNReLU2d, BNReLU3d
 from .conv_add import ConvAdd2d, ConvAddReLU2d

@@ -1,4 +1,4 @@
-"""Batch normalizations with a ReLU on quantised tensors."""
+"""Define batch normalizations with a ReLU on quantized tensors."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ __all__ = ["BNReLU2d", "BNReLU3d"]
 
 
 class BNReLU2d(nnq.BatchNorm2d):
-    """A batch normalization and a ReLU on quantised inputs.
+    """Apply a batch normalization and a ReLU to quantized inputs.
 
     Args:
         num_features, eps, momentum, device, dtype: as for nn.quantized.BatchNorm2d.
 
-    Errors: RuntimeError, at a call, for an input that is not quantised.
+    Errors: RuntimeError, at a call, for an input that is not quantized.
 
     >>> x = torch.quantize_per_tensor(torch.tensor([[[[1.0, 3.0]]]]), 1.0, 0, torch.quint8)
     >>> torch.ao.nn.intrinsic.quantized.BNReLU2d(1)(x).dequantize().flatten()
@@ -29,12 +29,12 @@ class BNReLU2d(nnq.BatchNorm2d):
 
 
 class BNReLU3d(nnq.BatchNorm3d):
-    """A batch normalization and a ReLU on quantised inputs.
+    """Apply a batch normalization and a ReLU to quantized inputs.
 
     Args:
         num_features, eps, momentum, device, dtype: as for nn.quantized.BatchNorm3d.
 
-    Errors: RuntimeError, at a call, for an input that is not quantised.
+    Errors: RuntimeError, at a call, for an input that is not quantized.
 
     >>> x = torch.quantize_per_tensor(torch.tensor([[[[[1.0, 3.0]]]]]), 1.0, 0, torch.quint8)
     >>> torch.ao.nn.intrinsic.quantized.BNReLU3d(1)(x).dequantize().flatten()

@@ -1,4 +1,4 @@
-"""Convolutions whose results are added to another quantised tensor."""
+"""Define convolutions whose results are added to another quantized tensor."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ __all__ = ["ConvAdd2d", "ConvAddReLU2d"]
 
 
 class _ConvAdd(Fused, nnq.Conv2d):
-    """Only the sum is rounded."""
+    """Convolve and add; only the sum is rounded."""
 
     def forward(self, input: Tensor, extra_input: Tensor) -> Tensor:
-        """Return the quantised sum of the convolution of a quantised input and another quantised tensor."""
+        """Return the quantized sum of the convolution of a quantized input and another quantized tensor."""
         x, padding = input.dequantize(), self.padding
         if self.padding_mode != "zeros":
             x, padding = F.pad(x, [side for p in reversed(padding) for side in (p, p)], mode=self.padding_mode), 0
@@ -30,7 +30,7 @@ class _ConvAdd(Fused, nnq.Conv2d):
 
 
 class ConvAdd2d(_ConvAdd):
-    """A convolution and an addition on quantised inputs; only the sum is rounded.
+    """Convolve quantized inputs and add another tensor; only the sum is rounded.
 
     Args:
         in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode, device, dtype: as for
@@ -48,7 +48,7 @@ class ConvAdd2d(_ConvAdd):
 
 
 class ConvAddReLU2d(_ConvAdd):
-    """A convolution, an addition and a ReLU on quantised inputs; only the sum is rounded.
+    """Convolve quantized inputs, add another tensor and apply a ReLU; only the sum is rounded.
 
     Args:
         in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode, device, dtype: as for

@@ -1,4 +1,4 @@
-"""Convolutions with a ReLU on quantised tensors."""
+"""Define convolutions with a ReLU on quantized tensors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Linear layers with what follows them on quantised tensors."""
+"""Define linear layers fused with the functions that follow them, on quantized tensors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["LinearLeakyReLU", "LinearReLU", "LinearTanh"]
 
 
 class LinearReLU(Fused, nnq.Linear):
-    """A linear layer and a ReLU on quantised inputs.
+    """Apply a linear layer and a ReLU to quantized inputs.
 
     Args:
         in_features, out_features, bias, dtype: as for `nn.quantized.Linear`.
@@ -39,19 +39,19 @@ class LinearReLU(Fused, nnq.Linear):
 
 
 class _LinearThen(Fused, nnq.Linear):
-    """A linear layer and a function; only the function's results are rounded."""
+    """Apply a linear layer and a function; only the function's results are rounded."""
 
     def _then(self, x):
         raise NotImplementedError(f"{type(self).__name__}: a layer says which function follows, got shape {tuple(x.shape)}")
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return the quantised outputs of quantised inputs."""
+        """Return the quantized outputs of quantized inputs."""
         floats = self._then(F.linear(x.dequantize(), self.weight().dequantize(), self.bias()))
         return facula.quantize_per_tensor(floats, self.scale, self.zero_point, x.dtype)
 
 
 class LinearLeakyReLU(_LinearThen):
-    """A linear layer and a leaky ReLU on quantised inputs; only the results of the function are rounded.
+    """Apply a linear layer and a leaky ReLU to quantized inputs; only the results of the function are rounded.
 
     Args:
         in_features, out_features, bias, dtype: as for `nn.quantized.Linear`.
@@ -77,7 +77,7 @@ class LinearLeakyReLU(_LinearThen):
 
     @classmethod
     def from_float(cls, mod: Module, use_precomputed_fake_quant: bool = False) -> LinearLeakyReLU:
-        """Return the quantised form of a container that has been observed.
+        """Return the quantized form of a container that has been observed.
 
         Args:
             mod: the container.
@@ -89,7 +89,7 @@ class LinearLeakyReLU(_LinearThen):
 
 
 class LinearTanh(_LinearThen):
-    """A linear layer and a hyperbolic tangent on quantised inputs; only the results of the function are rounded.
+    """Apply a linear layer and a hyperbolic tangent to quantized inputs; only the results of the function are rounded.
 
     Args:
         in_features, out_features, bias, dtype: as for `nn.quantized.Linear`.

@@ -1,4 +1,4 @@
-"""Layers that round their weights while they train, and their inputs to levels found anew each time."""
+"""Define layers that round their weights in training, and their inputs with a scale that is computed anew each time."""
 
 from .linear import Linear
 

@@ -1,4 +1,4 @@
-"""A linear layer that trains for `nn.quantized.dynamic.Linear`."""
+"""Define a linear layer that is trained for `nn.quantized.dynamic.Linear`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Linear"]
 
 
 class Linear(linear.Linear):
-    """`nn.qat.Linear` for a qconfig whose activations get their scales with each input.
+    """Apply `nn.qat.Linear` for a qconfig whose activations get their scales with each input.
 
     Args:
         in_features, out_features, bias, device, dtype: as for nn.Linear.

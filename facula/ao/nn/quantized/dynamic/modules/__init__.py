@@ -1,4 +1,4 @@
-"""Modules with weights of qint8 that take float tensors."""
+"""Define modules with weights of qint8 that take float tensors."""
 
 from .linear import Linear
 from .rnn import GRU, LSTM, GRUCell, LSTMCell, RNNCell

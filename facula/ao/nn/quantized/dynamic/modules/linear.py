@@ -1,4 +1,4 @@
-"""A linear layer with a weight of qint8 on float inputs."""
+"""Define a linear layer with a weight of qint8 on float inputs."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _wide_product(x, weight, bias):
 
 
 class Linear(quantized.Linear):
-    """A linear layer with a weight of qint8 on float inputs: y = x W^T + b, where x is rounded to levels at every call.
+    """Apply a linear layer with a weight of qint8 to float inputs: y = x W^T + b, where x is quantized at every call.
 
     Args:
         in_features, out_features: sizes of the last dimension of inputs and outputs.
@@ -77,7 +77,7 @@ class Linear(quantized.Linear):
 
     @classmethod
     def from_float(cls, mod: Module, use_precomputed_fake_quant: bool = False) -> Self:
-        """Return the layer with its weight quantised as the module's qconfig says.
+        """Return the layer with its weight quantized as the module's qconfig says.
 
         Errors: RuntimeError for weights that are neither to be qint8 nor float16.
         """

@@ -1,4 +1,4 @@
-"""Recurrent layers on float tensors with weights of qint8 or float16; biases and gates are float32.
+"""Define recurrent layers on float tensors with weights of qint8 or float16; biases and gates are float32.
 
 Long because every function states its types and explains its arguments.
 """
@@ -32,7 +32,7 @@ def pack_weight_bias(qweight: Any, bias: Tensor | None, dtype: facula.dtype) -> 
     """Return the weight and bias of one product, as a pair.
 
     Args:
-        qweight: a quantised weight.
+        qweight: a quantized weight.
         bias: of float32, or None.
         dtype: accepted, and without effect.
 
@@ -52,7 +52,7 @@ def _blank(rows, columns, dtype):
 
 
 def _weights(mod, names):
-    """Return the pairs of quantised weights of a float module, by name."""
+    """Return the pairs of quantized weights of a float module, by name."""
     from facula.ao.quantization.qconfig import default_dynamic_qconfig
 
     config = getattr(mod, "qconfig", None)
@@ -113,6 +113,7 @@ class _RNNBase(nn.Module):
             raise ValueError(f"{mode}: dropout should be a number in range [0, 1], got {dropout!r}")
         self.mode, self.input_size, self.hidden_size, self.num_layers = mode, input_size, hidden_size, num_layers
         self.bias, self.batch_first, self.dropout, self.bidirectional = bias, batch_first, float(dropout), bidirectional
+        # Quantized layers are for inference, so that dropout is off from the start.
         self.dtype, self.training = dtype, False
         self._weights = {}
         gates = _GATES[mode] * hidden_size
@@ -149,7 +150,7 @@ class _RNNBase(nn.Module):
         return f"{self._get_name()}({self.extra_repr()})"
 
     def get_weight(self) -> dict[Any, Any]:
-        """Return the quantised weights by name.
+        """Return the quantized weights by name.
 
         >>> sorted(torch.ao.nn.quantized.dynamic.GRU(3, 4).get_weight())
         ['weight_hh_l0', 'weight_ih_l0']
@@ -189,6 +190,8 @@ class _RNNBase(nn.Module):
         outputs = []
         for part in reversed(parts) if reverse else parts:
             count = len(part)
+            # Sequences are sorted by length: the first `count` have an element at this step, and the states of the
+            # others stay.
             known = tuple(s[:count] for s in state)
             new = step(self.mode, part, product(known[0], hidden, bias), known)
             outputs.append(new[0])
@@ -256,7 +259,7 @@ class _RNNBase(nn.Module):
 
     @classmethod
     def from_float(cls, mod: Module, use_precomputed_fake_quant: bool = False) -> Self:
-        """Return the layer with its weights quantised as the module's qconfig says; `quantize_dynamic` calls it.
+        """Return the layer with its weights quantized as the module's qconfig says; `quantize_dynamic` calls it.
 
         Args:
             mod: the layer, such as nn.GRU; without a qconfig weights become qint8.
@@ -286,7 +289,7 @@ class _RNNBase(nn.Module):
 
 
 class LSTM(_RNNBase):
-    """nn.LSTM with weights of qint8 or float16; not differentiable.
+    """Run nn.LSTM with weights of qint8 or float16. It is not differentiable.
 
     Args:
         input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional: as for nn.LSTM.
@@ -309,7 +312,7 @@ class LSTM(_RNNBase):
 
 
 class GRU(_RNNBase):
-    """nn.GRU with weights of qint8 or float16; not differentiable.
+    """Run nn.GRU with weights of qint8 or float16. It is not differentiable.
 
     Args:
         input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional: as for nn.GRU.
@@ -362,7 +365,7 @@ class _Cell(nn.Module):
         return text if nonlinearity == "tanh" else f"{text}, nonlinearity={nonlinearity}"
 
     def get_weight(self) -> dict[str, Any]:
-        """Return the quantised weights by name.
+        """Return the quantized weights by name.
 
         >>> sorted(torch.ao.nn.quantized.dynamic.GRUCell(3, 4).get_weight())
         ['weight_hh', 'weight_ih']
@@ -410,7 +413,7 @@ class _Cell(nn.Module):
 
     @classmethod
     def from_float(cls, mod: Module, use_precomputed_fake_quant: bool = False) -> Self:
-        """Return the cell with its weights quantised as the module's qconfig says; `quantize_dynamic` calls it.
+        """Return the cell with its weights quantized as the module's qconfig says; `quantize_dynamic` calls it.
 
         Args:
             mod: the cell, such as nn.GRUCell; without a qconfig weights become qint8.
@@ -431,7 +434,7 @@ class _Cell(nn.Module):
 
 
 class LSTMCell(_Cell):
-    """nn.LSTMCell with weights of qint8 or float16; not differentiable.
+    """Make one step of nn.LSTMCell with weights of qint8 or float16. It is not differentiable.
 
     Args:
         input_size, hidden_size, bias: as for nn.LSTMCell.
@@ -455,7 +458,7 @@ class LSTMCell(_Cell):
 
 
 class GRUCell(_Cell):
-    """nn.GRUCell with weights of qint8 or float16; not differentiable.
+    """Make one step of nn.GRUCell with weights of qint8 or float16. It is not differentiable.
 
     Args:
         input_size, hidden_size, bias: as for nn.GRUCell.
@@ -478,7 +481,7 @@ class GRUCell(_Cell):
 
 
 class RNNCell(_Cell):
-    """nn.RNNCell with weights of qint8 or float16; not differentiable.
+    """Make one step of nn.RNNCell with weights of qint8 or float16. It is not differentiable.
 
     Args:
         input_size, hidden_size, bias, nonlinearity: as for nn.RNNCell.

@@ -1,4 +1,4 @@
-"""Fused layers on float tensors with quantised weights."""
+"""Define fused layers on float tensors with quantized weights."""
 
 from .linear_relu import LinearReLU
 

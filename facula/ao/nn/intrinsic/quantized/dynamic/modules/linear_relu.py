@@ -1,4 +1,4 @@
-"""A linear layer with a weight of qint8 and a ReLU on float inputs."""
+"""Define a linear layer with a weight of qint8 and a ReLU on float inputs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["LinearReLU"]
 
 
 class LinearReLU(nnqd.Linear):
-    """A linear layer and a ReLU on float inputs, with a weight of qint8 or float16.
+    """Apply a linear layer and a ReLU to float inputs, with a weight of qint8 or float16.
 
     Args:
         in_features, out_features, bias, dtype: as for `nn.quantized.dynamic.Linear`.
@@ -42,7 +42,7 @@ class LinearReLU(nnqd.Linear):
 
     @classmethod
     def from_float(cls, mod: Module, use_precomputed_fake_quant: bool = False) -> Self:
-        """Return the layer with its weight quantised as the qconfig of the container's first layer says.
+        """Return the layer with its weight quantized as the qconfig of the container's first layer says.
 
         Args:
             mod: the container.

@@ -1,4 +1,4 @@
-#include "budget/modelled.h"
+#include "budget/modeled.h"
 
 #include <atomic>
 
@@ -30,9 +30,9 @@ double products_of(const Step& step) {
 
 }  // namespace
 
-bool are_modelled() { return ops::deterministic_is_requested(); }
+bool are_modeled() { return ops::deterministic_is_requested(); }
 
-uint64_t modelled_ns(const Step& step) {
+uint64_t modeled_ns(const Step& step) {
   double bytes = 0, made = 0;
   bool cuda = false;
   for (const Cell* cell : step.made) {
@@ -52,7 +52,7 @@ uint64_t modelled_ns(const Step& step) {
 
 uint64_t time_of_use() {
   static std::atomic<uint64_t> uses{0};
-  return are_modelled() ? uses.fetch_add(1, std::memory_order_relaxed) + 1 : clock_ns();
+  return are_modeled() ? uses.fetch_add(1, std::memory_order_relaxed) + 1 : clock_ns();
 }
 
 }  // namespace facula::budget
