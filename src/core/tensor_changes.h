@@ -1,5 +1,5 @@
-// Tensors in whose place nodes have saved cells of a memory budget (core/budget_hooks.h), and that get other memory, grow
-// or lose their history: without a budget nodes have the tensor itself, and see that.
+// Tensors in whose place nodes have saved cells of a memory budget (core/budget_hooks.h), and that get other memory,
+// grow or lose their history: without a budget nodes have the tensor itself, and see that.
 #pragma once
 
 #include <atomic>
