@@ -52,7 +52,7 @@ class Environment {
  private:
   char** before_;
   char** ours_;
-  static inline char** kept = nullptr;  // never freed: somebody may still read there
+  [[gnu::used]] static inline char** kept = nullptr;  // never freed: somebody may still read there
 };
 
 void* open_library() {
