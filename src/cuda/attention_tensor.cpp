@@ -22,17 +22,13 @@ int64_t each_of(DType dtype) { return 16 / item_size(dtype); }
 /// Whether sums of parts take the place of factors that are rounded to TF32.
 bool is_exact(DType dtype) { return dtype == DType::Float32 && !flags()[Flag::MatmulTf32]; }
 
-/// Heads that share their keys and values become rows of one head, where that is worth it and rows lie evenly then.
+/// The queries of heads that share keys and values become rows of one head, if each has one: results of several lie
+/// beside those of other heads.
 void join_heads(AttentionArgs& p) {
   const int last = p.batch_dims - 1;
   if (last < 0 || p.is_causal || p.dropout > 0 || !are_few_queries(p.queries, p.batch_sizes[last])) return;
-  const auto follows = [&](const AttentionMatrix& m) {
-    return !m.data || p.queries == 1 || m.batch[last] == m.row * p.queries;
-  };
-  if (p.key.batch[last] != 0 || p.value.batch[last] != 0 || !follows(p.query) || !follows(p.out) || !follows(p.mask))
-    return;
-  if (p.queries == 1)
-    for (AttentionMatrix* m : {&p.query, &p.out, &p.mask}) m->row = m->batch[last];
+  if (p.key.batch[last] != 0 || p.value.batch[last] != 0) return;
+  for (AttentionMatrix* m : {&p.query, &p.out, &p.mask}) m->row = m->batch[last];
   p.heads /= p.batch_sizes[last];
   p.queries *= p.batch_sizes[last];
   --p.batch_dims;
@@ -68,7 +64,7 @@ int padded_size(int64_t size, int64_t value_size) {
   return static_cast<int>((std::max(size, value_size) + 31) / 32 * 32);
 }
 
-bool are_few_queries(int64_t queries, int64_t heads) { return heads > 1 && queries < kGroupRows; }
+bool are_few_queries(int64_t queries, int64_t heads) { return heads > 1 && queries == 1; }
 
 bool is_for_tensor_cores(const AttentionInputs& in, const AttentionOptions& options) {
   const int64_t size = in.query.size(-1), value_size = in.value.size(-1), queries = in.query.size(-2),

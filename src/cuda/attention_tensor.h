@@ -17,7 +17,7 @@ Tensor with_even_rows(const Tensor& t);
 void attention_by_tensor_cores(AttentionArgs p, const AttentionInputs& in);
 void attention_backward_by_tensor_cores(AttentionArgs p, const AttentionInputs& in);
 
-/// Whether `heads` heads of queries that share keys and values are worth to be rows of one head.
+/// Whether the queries of `heads` heads that share keys and values become rows of one head.
 bool are_few_queries(int64_t queries, int64_t heads);
 /// How few queries meet many keys: in blocks of 16 `groups` rows, each of which has a part of the keys. No groups: keys
 /// are not divided, and a block has 64 rows.

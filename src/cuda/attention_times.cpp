@@ -69,17 +69,16 @@ std::pair<KeyParts, double> parts_and_time(const TensorPass& pass, int64_t key_s
   if (pass.queries > kMostQueries) return best;
   const int size = padded_size(key_size, value_size), bytes = size * static_cast<int>(item_size(pass.dtype));
   const double tiles = std::ceil(pass.keys / kPartKeys);
-  const int most_groups = pass.queries > 16 && bytes <= kMostBytesOfGroups ? kMostPartGroups : 1;
-  for (int groups = 1; groups <= most_groups; ++groups) {
-    if (static_cast<size_t>(tensor_shared_parts(bytes, size, groups)) > p.shared_per_block_optin) continue;
-    const double lines = pass.heads * std::ceil(pass.queries / (16.0 * groups));
-    double most = std::ceil(kResident * p.multiprocessors / lines);
-    most = lines > kTickets ? 1 : std::max(1.0, std::min({most, double{kMostParts}, std::floor(tiles / 2)}));
-    for (const double parts : {1.0, most}) {
-      const double part_tiles = std::ceil(tiles / parts), made = std::ceil(tiles / part_tiles),
-                   time = pass.time(int64_t{16} * groups, made, p);
-      if (time < best.second) best = {{groups, static_cast<int>(made), static_cast<int>(part_tiles)}, time};
-    }
+  const int groups = pass.queries > 16 && bytes <= kMostBytesOfGroups ? kMostPartGroups : 1;
+  if (static_cast<size_t>(tensor_shared_parts(bytes, size, groups)) > p.shared_per_block_optin) return best;
+  const double lines = pass.heads * std::ceil(pass.queries / (16.0 * groups));
+  double most = std::ceil(kResident * p.multiprocessors / lines);
+  most = lines > kTickets ? 1 : std::max(1.0, std::min({most, double{kMostParts}, std::floor(tiles / 2)}));
+  for (const double parts : {1.0, most}) {
+    const double part_tiles = std::ceil(tiles / parts), made = std::ceil(tiles / part_tiles),
+                 time = pass.time(int64_t{16} * groups, made, p);
+    const bool instead = best.first.groups == 0 && time == best.second;  // of rows, most of which are not there
+    if (time < best.second || instead) best = {{groups, static_cast<int>(made), static_cast<int>(part_tiles)}, time};
   }
   return best;
 }
