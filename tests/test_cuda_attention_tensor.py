@@ -239,7 +239,7 @@ def ask(heads, shared, lq, lk, **options):
 """
     calls = {
         "ask(2, 2, 1, 2000)": (True, 1), "ask(2, 2, 16, 2000)": (True, 1), "ask(2, 2, 17, 2000)": (True, 2),
-        "ask(40, 2, 1, 2000, enable_gqa=True)": (True, 2), "ask(2, 2, 100, 2000)": (False, 1),
+        "ask(40, 2, 1, 2000, enable_gqa=True)": (True, 2), "ask(2, 2, 100, 2000)": (False, 2),
         "ask(2, 2, 1, 2000, is_causal=True)": (False, 1), "ask(2, 2, 1, 2000, dropout_p=0.5)": (False, 1),
     }  # fmt: skip
     for call, (is_divided, groups) in calls.items():
