@@ -245,7 +245,7 @@ def ask(heads, shared, lq, lk, **options):
     for call, (is_divided, groups) in calls.items():
         found = cuda_kernels.listed([sys.executable, "-c", BEGIN + program + call], FACULA_CUDA_DISABLE="cublas,cudnn")
         names = [kernel[1] for kernel in found if "tensor_attention" in kernel[1]]
-        wanted = f"tensor_attention{'_parts' * is_divided}<facula::cuda::Float16, 8, {groups}, 0, 0"
+        wanted = f"tensor_attention{'_parts' * is_divided}<facula::cuda::Float16, 8, {groups}, 0"
         assert len(names) == 1 and names[0].startswith(f"facula::cuda::{wanted}"), (call, names)
 
 

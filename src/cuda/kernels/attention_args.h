@@ -43,8 +43,8 @@ constexpr int tensor_shared(int bytes, int groups) { return (64 * groups + 4 * t
 constexpr int tensor_shared_backward(int bytes, int groups) {
   return (128 * groups + 4 * tensor_others(bytes, groups)) * bytes + 2 * tensor_others(bytes, groups) * 16;
 }
-// Of attention in parts of the keys: keys of a tile, rows of queries that there is room for, and the most parts and groups
-// of 16 rows of a block.
+// Of attention in parts of the keys: keys of a tile, rows of queries that there is room for, and the most parts, and
+// groups of 16 rows of a block.
 constexpr int kPartKeys = 64, kPartQueries = 32, kMostParts = 64, kMostPartGroups = 2;
 /// Bytes of dynamic shared memory: queries and two tiles of both sides; then what four warps have made of 16 `groups`
 /// rows.

@@ -1,7 +1,7 @@
 // Attention for few queries and many keys, as when text is generated: what counts is how fast keys and values are read.
-// The keys are divided into parts, with a block for each. Its four warps have the same rows, and a warp has every fourth
-// 16 keys. What the warps have made is added up in their order; and so is what the parts have made, by the block that
-// comes last.
+// The keys are divided into parts, with a block for each. Its four warps have the same rows, and a warp has every
+// fourth 16 keys. What the warps have made is added up in their order; and so is what the parts have made, by the block
+// that comes last.
 #pragma once
 
 #include "attention_tensor.cuh"
@@ -63,8 +63,8 @@ FACULA_FN void put_parts_together(const AttentionArgs& p, UInt32 head, UInt32 fi
   }
 }
 
-/// What the warps of a block have made of its rows becomes their results or, of several parts, what the last block reads.
-/// `room` is shared, and nobody uses it any more.
+/// What the warps of a block have made of its rows becomes their results or, of several parts, what the last block
+/// reads. `room` is shared, and nobody uses it any more.
 template <class T, int kSize, int kGroups>
 FACULA_FN void put_warps_together(const AttentionArgs& p, UInt32 head, UInt32 first, UInt32 part, int rows,
                                   float (&sum)[kGroups][kSize / 8][4], const PartSum (&of_lane)[kGroups][2],

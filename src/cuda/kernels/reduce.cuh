@@ -91,7 +91,8 @@ struct MomentsFold : MergeMoments {
   FACULA_FN static A enter(C x, const FoldGrid&) {
     return {1, x, 0};
   }
-  /// Totals of n columns and as many elements with kRows more of each: one division for them all. Sums of few elements are taken around the first of them; equal elements have no squares.
+  /// Totals of n columns, which have as many elements each, with kRows more of each: one division for them all. Sums of
+  /// few elements are taken around the first of them, so that equal elements have no squares.
   template <int kRows, int n, class A, class C>
   FACULA_FN static void take(A (&total)[n], const C (&x)[kRows][n]) {
     const C all = total[0].count + kRows, share = kRows / all, weight = total[0].count * share;
