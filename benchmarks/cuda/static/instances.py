@@ -171,7 +171,7 @@ INSTANCES = [
     Instance("cumsum of columns f32", "f(4096, 1024).cumsum(0)", 4, 4, kernel="scan<", asked=4, goal=(14, 32)),
     Instance("cumsum of one line f32", "f(1 << 22).cumsum(0)", 4, 4, kernel="scan<", asked=4, goal=(14, 64)),
     Instance("totals of one line f32", "f(1 << 22).cumsum(0)", 4, 0, kernel="scan_totals<", asked=4, goal=(6, 64)),
-    Instance("cummax of rows f32", "f(4096, 1024).cummax(1)", 4, 12, kernel="scan<", asked=4, goal=(30, 32)),
+    Instance("cummax of rows f32", "f(4096, 1024).cummax(1)", 4, 12, kernel="scan<", asked=4, goal=(66, 32)),
     Instance("logcumsumexp of rows f32", "f(4096, 1024).logcumsumexp(1)", 4, 4, kernel="scan<", asked=4),
     Instance("histc f32", "f(1 << 22).histc(100, 0, 1)", 4, 0, kernel="histc", asked=4, goal=(30, 64)),
     Instance("bincount", "t.bincount(i(1 << 22), minlength=100)", 8, 0, kernel="count_integers", asked=8, goal=(20, 64)),
