@@ -86,6 +86,7 @@ def placed(function):
 
 
 SUMS = {"sum": over(facula.sum)}
+PARTS = {"sum": over(facula.sum), "std": over(facula.std)}  # of one number, and of several
 OTHERS = {
     "mean": over(facula.mean), "nansum": over(facula.nansum), "var": over(facula.var, correction=0), "std": over(facula.std),
     "norm 2": over(facula.linalg.vector_norm, ord=2), "norm 3": over(facula.linalg.vector_norm, ord=3),
@@ -95,7 +96,7 @@ EXTREMA = {"amax": over(facula.amax), "amin": over(facula.amin), "max": placed(f
 TRUTH = {"any": over(facula.any), "all": over(facula.all), "count": over(facula.count_nonzero)}
 
 CASES = {
-    "one": ((facula.float32,), SUMS),
+    "one": ((facula.float32,), PARTS),
     "sums": ((facula.bfloat16, facula.float64, facula.int8, facula.complex64, facula.bool), SUMS),
     "more sums": ((facula.float16, *WHOLE[1:], facula.complex128), SUMS),
     "others": ((facula.float32,), OTHERS),

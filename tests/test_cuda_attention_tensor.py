@@ -2,7 +2,9 @@
 
 import os
 import stat
+import sys
 
+import cuda_kernels
 import pytest
 from cuda_environment import run_emulated
 
@@ -144,6 +146,52 @@ for heads, shared, size in ((6, 2, 64), (4, 4, 64), (3, 1, 128)):
         for a, b in zip((got, *(x.grad for x in given)), (want, *(x.grad for x in wide))):
             near(a, b, t.float16)
 """,
+    "few queries": """
+for dtype, size, wide in ((t.float16, 64, 64), (t.bfloat16, 128, 128), (t.float32, 64, 40), (t.float16, 40, 96), (t.float32, 128, 128)):
+    for lq, lk in ((1, 700), (5, 130), (16, 1025), (23, 333)):
+        given = draw(1, 1, lq, size, dtype=dtype), draw(1, 1, lk, size, dtype=dtype), draw(1, 1, lk, wide, dtype=dtype)
+        truth = t.rand(lq, lk) > 0.3
+        truth[0] = False  # a row that sees nothing
+        truth[-1, :600] = lk <= 600  # parts of the keys of which a row sees nothing
+        mask = chance.choice((None, truth, t.randn(lq, lk), t.randn(lk).to(dtype)))
+        check(*given, mask, scale=chance.choice((None, 0.3)))
+# many heads, whose keys are not divided
+check(draw(2, 3, 3, 64), draw(2, 3, 200, 64), draw(2, 3, 200, 64))
+turned = lambda x: x.transpose(1, 2).contiguous().transpose(1, 2)
+check(draw(1, 2, 3, 64), draw(1, 2, 500, 64), draw(1, 2, 500, 64), t.rand(1, 2, 1, 500) > 0.5, lie=turned)
+# what a mask of truth hides may be NaN, but for the values, and rows of what is not a number are alone
+for dtype in (t.float16, t.float32):
+    q, k, v = draw(1, 1, 9, 64, dtype=dtype), draw(1, 1, 400, 64, dtype=dtype), draw(1, 1, 400, 64, dtype=dtype)
+    mask = t.ones(9, 400, dtype=t.bool)
+    mask[:, 205] = False
+    with sdpa_kernel(B.FLASH_ATTENTION):
+        want = attend(q.to("cuda"), k.to("cuda"), v.to("cuda"), mask.to("cuda"))
+        k[..., 205, :] = math.nan
+        assert t.equal(attend(q.to("cuda"), k.to("cuda"), v.to("cuda"), mask.to("cuda")), want)
+        q[..., 7, 3] = math.inf
+        rows = attend(q.to("cuda"), k.to("cuda"), v.to("cuda"), mask.to("cuda")).isnan().all(-1).flatten().tolist()
+    assert rows == [row == 7 for row in range(9)]
+""",
+    "few queries of many heads": """
+# heads that share keys and values become rows of one
+for heads, shared, lq, dtype in ((8, 2, 1, t.bfloat16), (6, 2, 3, t.float16), (4, 1, 5, t.float32), (12, 2, 4, t.float16)):
+    truth = t.rand(2, 1, lq, 300) > 0.3
+    for mask in (None, truth, truth[:1, :, :1], t.randn(1, heads, lq, 300), t.randn(2, heads, 1, 300).to(dtype)):
+        for turn in (False, True):
+            q, k, v = draw(2, heads, lq, 64, dtype=dtype), draw(2, shared, 300, 64, dtype=dtype), draw(2, shared, 300, 64, dtype=dtype)
+            wide = [x.double().requires_grad_() for x in (q, k, v)]
+            there = [x.to("cuda") for x in (q, k, v)]
+            if turn:
+                there = [x.transpose(1, 2).contiguous().transpose(1, 2) for x in there]
+            there = [x.requires_grad_() for x in there]
+            want = reference(wide[0], *(x.repeat_interleave(heads // shared, 1) for x in wide[1:]), mask)
+            with sdpa_kernel(B.FLASH_ATTENTION):
+                got = attend(*there, None if mask is None else mask.to("cuda"), enable_gqa=True)
+            want.sum().backward()
+            got.sum().backward()
+            for a, b in zip((got, *(x.grad for x in there)), (want, *(x.grad for x in wide))):
+                near(a, b, dtype)
+""",
     "dropout": """
 for dtype, (lq, lk), size, mask in ((t.float16, (33, 70), 64, None), (t.bfloat16, (130, 65), 128, None),
                                     (t.float16, (65, 64), 96, t.rand(65, 64) > 0.3)):
@@ -183,14 +231,33 @@ def test_tensor_cores(case, order):
     run_emulated(BEGIN + CASES[case], FACULA_EMULATED_ORDER=order, FACULA_CUDA_DISABLE="cublas,cudnn")
 
 
+def test_keys_are_divided_where_few_queries_meet_many():
+    """Of few queries, of no causal ones and without dropout; queries of heads that share keys are counted together."""
+    program = """
+def ask(heads, shared, lq, lk, **options):
+    attend(*(t.empty(1, h, l, 64, dtype=t.float16, device="cuda") for h, l in ((heads, lq), (shared, lk), (shared, lk))), **options)
+"""
+    calls = {
+        "ask(2, 2, 1, 2000)": (True, 1), "ask(2, 2, 16, 2000)": (True, 1), "ask(2, 2, 17, 2000)": (True, 2),
+        "ask(40, 2, 1, 2000, enable_gqa=True)": (True, 2), "ask(2, 2, 100, 2000)": (False, 2),
+        "ask(2, 2, 1, 2000, is_causal=True)": (False, 1), "ask(2, 2, 1, 2000, dropout_p=0.5)": (False, 1),
+    }  # fmt: skip
+    for call, (is_divided, groups) in calls.items():
+        found = cuda_kernels.listed([sys.executable, "-c", BEGIN + program + call], FACULA_CUDA_DISABLE="cublas,cudnn")
+        names = [kernel[1] for kernel in found if "tensor_attention" in kernel[1]]
+        wanted = f"tensor_attention{'_parts' * is_divided}<facula::cuda::Float16, 8, {groups}, 0"
+        assert len(names) == 1 and names[0].startswith(f"facula::cuda::{wanted}"), (call, names)
+
+
 def test_results_are_the_same_bits_each_time():
     program = """
 import hashlib
 q, k, v = (draw(2, 2, 150, 64).to("cuda").requires_grad_() for _ in range(3))
 with sdpa_kernel(B.FLASH_ATTENTION):
     out = attend(q, k, v, is_causal=True)
+    few = attend(q[:1, :1, :5], k[:, :1].reshape(1, 1, 300, 64), v[:, :1].reshape(1, 1, 300, 64))
 out.backward(t.ones_like(out))
-print(hashlib.sha256(b"".join(x.detach().cpu().numpy().tobytes() for x in (out, q.grad, k.grad, v.grad))).hexdigest())
+print(hashlib.sha256(b"".join(x.detach().cpu().numpy().tobytes() for x in (out, few, q.grad, k.grad, v.grad))).hexdigest())
 """
     found = {run_emulated(BEGIN + program, FACULA_EMULATED_ORDER=order).stdout for order in ("forward", "reverse", "random")}
     assert len(found) == 1
@@ -252,10 +319,33 @@ for what, a, b in zip(("out", "query", "key", "value"), (got, *(x.grad for x in 
 """
 
 
-@pytest.mark.parametrize("mistake", MISTAKES)
-def test_mistakes_in_the_kernels_are_found(mistake, tmp_path):
+#: the same of keys in parts
+MISTAKES_OF_PARTS = {
+    "nothing": ("", ()),
+    "a copy is not waited for": ("s/^    copies_wait<0>();$//", ("out",)),
+    "the block does not meet": (r"s/__syncthreads();  \/\/ the tile is there.*//", ("out",)),
+    "a tile is fetched into the one in use": ("s/fetch(tile + 1)/fetch(tile + 2)/", ("out",)),
+    "the first block puts together what is not there": ("s/!is_last_block(p.tickets + at, UInt32(p.parts))/part != 0/", ("out",)),
+    "parts are added up as if rows had the same base": ("s/= exp2_of(mine.k..largest - base_of(most));/= 1;/", ("out",)),
+}
+PLANTED_IN_PARTS = """
+q, k, v = draw(1, 1, 9, 64), 3 * draw(1, 1, 500, 64), draw(1, 1, 500, 64)
+with sdpa_kernel(B.FLASH_ATTENTION):
+    got = attend(*(x.to("cuda") for x in (q, k, v)))
+try:
+    near(got, reference(q.double(), k.double(), v.double()), t.float16)
+except AssertionError:
+    print("out")
+"""
+
+
+@pytest.mark.parametrize(
+    ("program", "change", "wrong"),
+    [pytest.param(PLANTED, *rest, id=name) for name, rest in MISTAKES.items()]
+    + [pytest.param(PLANTED_IN_PARTS, *rest, id=f"in parts, {name}") for name, rest in MISTAKES_OF_PARTS.items()],
+)
+def test_mistakes_in_the_kernels_are_found(program, change, wrong, tmp_path):
     """A compiler that changes the kernels before it compiles them."""
-    change, wrong = MISTAKES[mistake]
     compiler = tmp_path / "compiler"
     compiler.write_text(f"""#!/bin/sh
 for each in "$@"; do
@@ -264,5 +354,5 @@ done
 exec {os.environ.get("CXX", "c++")} "$@"
 """)
     compiler.chmod(compiler.stat().st_mode | stat.S_IXUSR)
-    done = run_emulated(BEGIN + PLANTED, CXX=str(compiler), FACULA_CACHE_DIR=str(tmp_path))
+    done = run_emulated(BEGIN + program, CXX=str(compiler), FACULA_CACHE_DIR=str(tmp_path))
     assert tuple(done.stdout.split()) == wrong

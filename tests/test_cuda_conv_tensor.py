@@ -56,13 +56,14 @@ for value in (float("inf"), float("nan")):
 report("not finite", float(len(kinds) - sum(kinds)))
 """
 
-#: what rounding of results loses, and a little for sums; gradients are sums of other sums' order
-LIMITS = {"bfloat16": 2**-8 + 2e-6, "float16": 2**-11 + 2e-6, "float32": 2**-21}
+#: what rounding of results or, to TF32, of both factors loses, and a little for sums; gradients are sums of other sums' order
+LIMITS = {"bfloat16": 2**-8 + 2e-6, "float16": 2**-11 + 2e-6, "float32": 2**-21, "tf32": 2**-10 + 2e-6}
 NO_LIBRARY = {"FACULA_CUDA_DISABLE": "cublas,cudnn"}
 
 
 def command(dtype):
-    return [sys.executable, "-c", f"{BEGIN}dtype = t.{dtype}\n{CASES}"]
+    begin = f"dtype = t.{dtype}\nt.backends.cudnn.allow_tf32 = False" if dtype != "tf32" else "dtype = t.float32"
+    return [sys.executable, "-c", f"{BEGIN}{begin}\n{CASES}"]
 
 
 @pytest.mark.parametrize("order", ["forward", "reverse"])
@@ -73,13 +74,40 @@ def test_convolutions(dtype, order):
     found = {r["name"]: r["error"] for r in map(json.loads, done.stdout.splitlines())}
     assert found.pop("conflicts") == found.pop("not finite") == 0
     assert len(found) == 33 and all(0 <= error <= LIMITS[dtype] for error in found.values()), found
+    if dtype == "tf32":
+        assert min(error for name, error in found.items() if " x" not in name and " w" not in name) > LIMITS["float32"], found
+
+
+def test_the_switches_of_tf32():
+    """Both switches of convolutions count, and none of products; what is preset allows TF32, as in PyTorch."""
+    program = """
+x, w = t.randn(1, 16, 24, 24), t.randn(32, 16, 3, 3)
+wide, cudnn, matmul = F.conv2d(x.double(), w.double(), padding=1), t.backends.cudnn, t.backends.cuda.matmul
+def is_rounded():
+    return (F.conv2d(x.cuda(), w.cuda(), padding=1).cpu().double() - wide).abs().max().item() > 1e-4
+print(is_rounded())
+cudnn.allow_tf32 = False
+print(is_rounded())
+matmul.allow_tf32 = True
+print(is_rounded())
+cudnn.conv.fp32_precision = "tf32"
+print(is_rounded())
+cudnn.conv.fp32_precision = "ieee"
+print(is_rounded())
+with cudnn.flags(enabled=True, allow_tf32=True):
+    print(is_rounded())
+print(is_rounded())
+"""
+    done = cuda_kernels.run([sys.executable, "-c", BEGIN + program], **NO_LIBRARY)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["True", "False", "False", "True", "False", "True", "False"]
 
 
 @pytest.mark.parametrize("dtype", LIMITS)
 def test_kernels(dtype):
     """Both forms and both sizes of tiles are by the tensor cores, and no convolution here is by other kernels."""
     launched = {kernel[1].replace("facula::cuda::", "") for kernel in cuda_kernels.listed(command(dtype), **NO_LIBRARY)}
-    name = {"bfloat16": "BFloat16", "float16": "Float16", "float32": "Float32"}[dtype]
-    form = 2 if dtype == "float32" else 0
+    name = {"bfloat16": "BFloat16", "float16": "Float16"}.get(dtype, "Float32")
+    form = {"float32": 2, "tf32": 1}.get(dtype, 0)
     assert {f"windows_by_tensor_cores<{name}, {form}, {left}, {size}>" for left in "01" for size in "48"} <= launched, launched
     assert not any(map_ in kernel for kernel in launched for map_ in ("OutputMap", "InputMap", "WeightMap")), launched

@@ -3,6 +3,7 @@
 import warnings
 
 import pytest
+from cuda_environment import run_emulated
 
 import facula as torch
 
@@ -77,6 +78,26 @@ def test_ops_without_a_deterministic_way(asked):
     assert len(told) == 2
     torch.use_deterministic_algorithms(False)
     calls()
+
+
+def test_gradients_of_grid_sample_on_cuda():
+    """They add up in the order in which threads come; on the CPU in one order."""
+    run_emulated("""
+import facula as t
+import facula.nn.functional as F
+t.use_deterministic_algorithms(True)
+grid = t.zeros(1, 2, 2, 2)
+for device in ("cpu", "cuda"):
+    x = t.ones(1, 1, 3, 3, device=device, requires_grad=True)
+    y = F.grid_sample(x, grid.to(device), align_corners=False)
+    try:
+        y.sum().backward()
+        assert device == "cpu"
+    except RuntimeError as error:
+        assert device == "cuda" and "grid_sample: does not have a deterministic implementation" in str(error), error
+t.use_deterministic_algorithms(False)
+y.sum().backward()
+""")
 
 
 def test_the_two_settings_are_told_apart(asked):

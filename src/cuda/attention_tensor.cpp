@@ -6,6 +6,7 @@
 #include "cuda/device.h"
 #include "cuda/flags.h"
 #include "cuda/kernel.h"
+#include "cuda/tickets.h"
 #include "ops/contiguous.h"
 
 namespace facula::cuda {
@@ -21,9 +22,16 @@ int64_t each_of(DType dtype) { return 16 / item_size(dtype); }
 /// Whether sums of parts take the place of factors that are rounded to TF32.
 bool is_exact(DType dtype) { return dtype == DType::Float32 && !flags()[Flag::MatmulTf32]; }
 
-/// The size that kernels are made for, which has room for keys and values.
-int padded_size(int64_t size, int64_t value_size) {
-  return static_cast<int>((std::max(size, value_size) + 31) / 32 * 32);
+/// The queries of heads that share keys and values become rows of one head, if each has one: results of several lie
+/// beside those of other heads.
+void join_heads(AttentionArgs& p) {
+  const int last = p.batch_dims - 1;
+  if (last < 0 || p.is_causal || p.dropout > 0 || !are_few_queries(p.queries, p.batch_sizes[last])) return;
+  if (p.key.batch[last] != 0 || p.value.batch[last] != 0) return;
+  for (AttentionMatrix* m : {&p.query, &p.out, &p.mask}) m->row = m->batch[last];
+  p.heads /= p.batch_sizes[last];
+  p.queries *= p.batch_sizes[last];
+  --p.batch_dims;
 }
 
 /// The groups of a block: `most`, unless that leaves processors without a block.
@@ -51,6 +59,12 @@ bool has_pairs(const AttentionArgs& p, int64_t bytes) {
 }
 
 }  // namespace
+
+int padded_size(int64_t size, int64_t value_size) {
+  return static_cast<int>((std::max(size, value_size) + 31) / 32 * 32);
+}
+
+bool are_few_queries(int64_t queries, int64_t heads) { return heads > 1 && queries == 1; }
 
 bool is_for_tensor_cores(const AttentionInputs& in, const AttentionOptions& options) {
   const int64_t size = in.query.size(-1), value_size = in.value.size(-1), queries = in.query.size(-2),
@@ -100,8 +114,28 @@ struct Instance {
 }  // namespace
 
 void attention_by_tensor_cores(AttentionArgs p, const AttentionInputs& in) {
-  static const DeviceKernel kernel{"attention_tensor.cuh", "tensor_attention"};
+  static const DeviceKernel kernel{"attention_tensor.cuh", "tensor_attention"},
+      of_parts{"attention_tensor_parts.cuh", "tensor_attention_parts"};
+  join_heads(p);
   const Instance i(p, in);
+  KeyParts by;
+  if (!p.is_causal && !i.drops) by = key_parts(p.heads, p.queries, p.keys, p.size, p.value_size, i.dtype, i.device);
+  if (by.groups > 0) {
+    p.parts = by.parts;
+    p.part_tiles = by.part_tiles;
+    Tensor made;
+    if (by.parts > 1) {
+      const int64_t places = p.heads * p.queries * by.parts;
+      made = facula::empty({places * (p.value_size + 2)}, DType::Float32, in.query.device());
+      p.made = made.data<float>();
+      p.made_sums = p.made + places * p.value_size;
+      p.tickets = fold_ticket(i.device);
+    }
+    const int64_t rows = int64_t{16} * by.groups, blocks = p.heads * ((p.queries + rows - 1) / rows) * by.parts;
+    const int shared = tensor_shared_parts(i.bytes, i.size, by.groups);
+    return of_parts(i.device, {i.dtype, i.size / 8, by.groups, i.mask, is_exact(i.dtype)},
+                    Grid{kTensorThreads, blocks, 1, 1, static_cast<unsigned>(shared)}, p);
+  }
   const int groups = groups_for(p, p.queries, i.is_wide ? 1 : 2, i.device);
   kernel(i.device, {i.dtype, i.size / 8, groups, i.mask, i.drops, is_exact(i.dtype)},
          blocks_for(p, p.queries, groups, tensor_shared(i.bytes, groups)), p);

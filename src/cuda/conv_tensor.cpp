@@ -6,6 +6,7 @@
 #include <array>
 #include <numeric>
 
+#include "cuda/flags.h"
 #include "cuda/kernels/conv_args.h"
 #include "cuda/product.h"
 #include "ops/contiguous.h"
@@ -78,7 +79,7 @@ void queue(MatricesArgs& args, const WindowMatrix& windows, DType dtype, bool on
   static const DeviceKernel kernel{"conv_tensor.cuh", "windows_by_tensor_cores"};
   static const ProductKernels products("matmul.cuh", "StridedProduct");
   Tensor partial;
-  const TensorPlan plan = plan_tensor_product(args.tiles, dtype, false, device, partial);
+  const TensorPlan plan = plan_tensor_product(args.tiles, dtype, flags()[Flag::ConvTf32] != 0, device, partial);
   kernel(device, {dtype, plan.precision, on_left, plan.size}, plan.grid, args, windows);
   products.add_parts(device, dtype, DType::Int64, args);
 }

@@ -1,4 +1,4 @@
-// Holds what programs set for NVIDIA's libraries (facula.backends), with PyTorch's defaults.
+// Holds what programs set for NVIDIA's libraries and for float32 (facula.backends), with PyTorch's defaults.
 #pragma once
 
 #include <array>
@@ -15,7 +15,7 @@ enum class Flag : uint8_t {
   BrainReduction,    // the same of bfloat16
   HalfAccumulation,  // float16 products may add up in float16
   Cudnn,             // cuDNN may be used
-  ConvTf32,
+  ConvTf32,  // the same of convolutions, also without cuDNN
   RnnTf32,
   Benchmark,      // cuDNN's ways are timed
   Deterministic,  // cuDNN's ways give the same result each time

@@ -157,17 +157,18 @@ Share share_columns(FoldGrid& g, int64_t item, int64_t total, int device) {
 struct FoldKernels {
   std::string of_rows, of_columns;
   DeviceKernel rows{"reduce.cuh", of_rows.c_str()}, columns{"reduce.cuh", of_columns.c_str()};
-  int made_bytes;  // of what parts make; 0: of the total's dtype
+  int made_bytes, made_numbers;  // of what parts make: bytes, or else numbers of the total's dtype
 
-  FoldKernels(const char* name, int bytes)
+  FoldKernels(const char* name, int bytes, int numbers)
       : of_rows(std::string("fold_rows<facula::cuda::") + name),
         of_columns(std::string("fold_columns<facula::cuda::") + name),
-        made_bytes(bytes) {}
+        made_bytes(bytes),
+        made_numbers(numbers) {}
   FoldKernels(const FoldKernels&) = delete;
 
   void operator()(FoldGrid& g, const Tensor& in, DType compute, DType total, const Tensor& out) const {
     const int device = out.device().index;
-    const int64_t item = item_size(in.dtype()), made_item = made_bytes ? made_bytes : item_size(total);
+    const int64_t item = item_size(in.dtype()), made_item = made_bytes ? made_bytes : made_numbers * item_size(total);
     const Share share = are_columns(g) ? share_columns(g, item, made_item, device) : share_rows(g, item, device);
     Tensor made;
     if (g.parts > 1) {
@@ -198,14 +199,13 @@ constexpr char kSquareSumFold[] = "SquareSumFold";
 constexpr char kPowerSumFold[] = "PowerSumFold";
 constexpr char kAbsMaxFold[] = "AbsMaxFold";
 constexpr char kAbsMinFold[] = "AbsMinFold";
-constexpr char kCenteredSquaresFold[] = "CenteredSquaresFold";
+constexpr char kMomentsFold[] = "MomentsFold";
 
-template <const char* name>
+template <const char* name, int numbers = 1>
 void fold_cuda(const Tensor& out, const Tensor& in, const FoldArgs& args) {
-  static const FoldKernels kernels(name, 0);
+  static const FoldKernels kernels(name, 0, numbers);
   if (out.numel() == 0) return;
   FoldGrid g = grid_of(out, in, [&](int64_t d) { return out.size(d) != in.size(d); });
-  g.center = args.center ? args.center->data() : nullptr;
   g.divisor = args.divisor;
   g.power = args.power;
   g.finish = static_cast<int>(args.finish);
@@ -218,7 +218,7 @@ constexpr char kFirstSmallest[] = "FirstBest<false>";
 template <const char* name>
 void arg_extremum(DType compute, int64_t dim, const Tensor& in, const Tensor& values, const Tensor& positions) {
   constexpr int kBestBytes = 16;  // a value and its position
-  static const FoldKernels kernels(name, kBestBytes);
+  static const FoldKernels kernels(name, kBestBytes, 0);
   if (values.numel() == 0) return;
   FoldGrid g = grid_of(values, in, [=](int64_t d) { return d == dim; });
   g.positions = reinterpret_cast<long long*>(positions.data<int64_t>());
@@ -259,7 +259,7 @@ void register_reduce() {
   power_sum_fold.set(cuda, fold_cuda<kPowerSumFold>);
   abs_max_fold.set(cuda, fold_cuda<kAbsMaxFold>);
   abs_min_fold.set(cuda, fold_cuda<kAbsMinFold>);
-  centered_squares_fold.set(cuda, fold_cuda<kCenteredSquaresFold>);
+  moments_fold.set(cuda, fold_cuda<kMomentsFold, 4>);
   argmax_kernel.set(cuda, arg_extremum<kFirstLargest>);
   argmin_kernel.set(cuda, arg_extremum<kFirstSmallest>);
   sum_flat_kernel.set(cuda, sum_flat);

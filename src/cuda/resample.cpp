@@ -7,6 +7,7 @@
 #include "cuda/device.h"
 #include "cuda/kernel.h"
 #include "cuda/kernels/resample_args.h"
+#include "ops/deterministic.h"
 
 namespace facula::cuda {
 namespace {
@@ -83,6 +84,7 @@ void grid_sampler_cuda(const Tensor& out, const Tensor& input, const Tensor& gri
 void grid_sampler_input_cuda(const Tensor& result, const Tensor& gradient, const Tensor& grid,
                              const GridSampling& how) {
   static const DeviceKernel kernel{"resample.cuh", "grid_sample_input"};
+  ops::alert_not_deterministic("grid_sample");  // its gradient, as PyTorch has it: positions that meet in an element
   run(kernel, arguments_of(result, gradient, grid, how), result, how);
 }
 

@@ -7,13 +7,13 @@
 
 namespace facula {
 
-/// Each line of dimension `dim` of `in`, converted to `compute`, gives the line of `out` at its place. `out` is of
-/// `compute` and contiguous.
+/// Each line of dimension `dim` of `in`, converted to `compute`, gives the line of `out` at its place. `out` is
+/// contiguous and of `compute`; CUDA's kernels convert to its dtype.
 using LineKernel = Kernel<void(DType compute, int64_t dim, const Tensor& in, const Tensor& out)>;
 /// The same with two inputs of one shape.
 using Line2Kernel = Kernel<void(DType compute, int64_t dim, const Tensor& a, const Tensor& b, const Tensor& out)>;
-/// Values with their positions in the line (int64): as many as the line has elements, or one, which CUDA's kernels
-/// convert to the dtype of `values`.
+/// Values with their positions in the line (int64): as many as the line has elements, or one. CUDA's kernels convert
+/// to the dtype of `values`.
 using PositionKernel =
     Kernel<void(DType compute, int64_t dim, const Tensor& in, const Tensor& values, const Tensor& positions)>;
 

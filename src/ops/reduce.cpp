@@ -213,10 +213,12 @@ namespace {
 Tensor spread(const Tensor& self, std::optional<IntList> dim, double correction, bool keepdim, Finish finish) {
   Reduction r(self, dim, keepdim, "var");
   DType compute = wide(self.dtype());
+  double divisor = std::max(0.0, static_cast<double>(r.count) - correction);
+  if (self.device().is_cuda())
+    return fold(moments_fold, self, r, {.compute = compute, .divisor = divisor, .finish = finish}, self.dtype(), {});
   Tensor center = facula::empty(r.keepdim_shape, compute, self.device());
   if (!self.is_meta())
     sum_fold(self.device(), center, self, FoldArgs{.compute = compute, .divisor = static_cast<double>(r.count)});
-  double divisor = std::max(0.0, static_cast<double>(r.count) - correction);
   return fold(centered_squares_fold, self, r,
               {.compute = compute, .divisor = divisor, .finish = finish, .center = &center}, self.dtype(), {});
 }

@@ -35,7 +35,8 @@ inline FoldKernel xor_fold{"hash_tensor"};                        // bit-wise, o
 inline FoldKernel abs_sum_fold{"norm"}, square_sum_fold{"norm"};  // |x|, x^2
 inline FoldKernel power_sum_fold{"norm"};                         // |x|^power
 inline FoldKernel abs_max_fold{"norm"}, abs_min_fold{"norm"};     // of |x|; NaN wins
-inline FoldKernel centered_squares_fold{"var"};                   // (x - center)^2
+inline FoldKernel centered_squares_fold{"var"};                   // (x - center)^2, on the CPU
+inline FoldKernel moments_fold{"var"};                            // (x - mean)^2 in one pass, on CUDA
 
 /// The sum of n contiguous elements in the dtype of the elements: the shortest way for small tensors.
 inline Kernel<void(DType dtype, int64_t n, const void* in, void* out)> sum_flat_kernel{"sum"};

@@ -25,6 +25,10 @@ def with_tf32(call):
     t.backends.cuda.matmul.allow_tf32 = True
     call()
     t.backends.cuda.matmul.allow_tf32 = False
+def without_tf32(call):
+    t.backends.cudnn.allow_tf32 = False
+    call()
+    t.backends.cudnn.allow_tf32 = True
 """
 
 LAST = "b(64, 64, 56, 56).contiguous(memory_format=t.channels_last)"
@@ -105,6 +109,13 @@ def attention(dtype: str, make: str) -> list[Instance]:
             for size, what, call, kernel, shared, goal in rows]  # fmt: skip
 
 
+def few_queries(name: str, dtype: str, size: int, queries: str, heads: int, bytes: int) -> Instance:
+    """Describe attention of few queries: what counts is how fast keys and values are read, of which an element is one."""
+    keys = f"{dtype}(1, {heads}, 4096, {size})"
+    call = f"F.scaled_dot_product_attention({dtype}({queries}, {size}), {keys}, {keys}, enable_gqa=True)"
+    return Instance(name, call, bytes, 0, kernel="tensor_attention_parts<", shared=288 * size * bytes, asked=bytes)
+
+
 INSTANCES = [
     # element-wise
     flat("add f32", "f(1024, 1024) + f(1024, 1024)", 8, 4, measured="bandwidth/add float32"),
@@ -152,7 +163,19 @@ INSTANCES = [
     Instance("amax f32", "f(4096, 1024).amax(1)", 4, 0, asked=4, goal=(6, 64)),
     Instance("argmax of rows f32", "f(4096, 1024).argmax(1)", 4, 0, asked=4, goal=(8, 64)),
     Instance("argmax of rows bf16", "b(4096, 1024).argmax(1)", 2, 0, asked=2, goal=(8, 64)),
-    Instance("cumsum of rows f32", "f(4096, 1024).cumsum(1)", 4, 4, kernel="scan<", hints=whole(trips=(8,)), per_turn=32),
+    Instance("variance of all f32", "f(4096, 1024).var()", 4, 0, asked=4, goal=(6, 64)),
+    Instance("variance of rows f32", "f(4096, 1024).var(1)", 4, 0, asked=4, goal=(8, 64)),
+    Instance("variance of rows bf16", "b(4096, 1024).std(1)", 2, 0, asked=2, goal=(8, 64)),
+    Instance("variance of columns f32", "f(4096, 1024).var(0)", 4, 0, asked=4, goal=(8, 32)),
+    Instance("cumsum of rows f32", "f(4096, 1024).cumsum(1)", 4, 4, kernel="scan<", asked=4, goal=(14, 64)),
+    Instance("cumsum of rows bf16", "b(4096, 1024).cumsum(1)", 2, 2, kernel="scan<", asked=2, goal=(14, 32)),
+    Instance("cumsum of columns f32", "f(4096, 1024).cumsum(0)", 4, 4, kernel="scan<", asked=4, goal=(14, 32)),
+    Instance("cumsum of one line f32", "f(1 << 22).cumsum(0)", 4, 4, kernel="scan<", asked=4, goal=(14, 64)),
+    Instance("totals of one line f32", "f(1 << 22).cumsum(0)", 4, 0, kernel="scan_totals<", asked=4, goal=(6, 64)),
+    Instance("cummax of rows f32", "f(4096, 1024).cummax(1)", 4, 12, kernel="scan<", asked=4, goal=(66, 32)),
+    Instance("logcumsumexp of rows f32", "f(4096, 1024).logcumsumexp(1)", 4, 4, kernel="scan<", asked=4),
+    Instance("histc f32", "f(1 << 22).histc(100, 0, 1)", 4, 0, kernel="histc", asked=4, goal=(30, 64)),
+    Instance("bincount", "t.bincount(i(1 << 22), minlength=100)", 8, 0, kernel="count_integers", asked=8, goal=(20, 64)),
     # rows
     Instance("softmax f32 n=1024", "F.softmax(f(4096, 1024), 1)", 4, 4, hints=whole(), per_turn=32, goal=(14, 64),
              measured="bandwidth/softmax float32"),
@@ -279,11 +302,17 @@ INSTANCES = [
     tensor_product("matmul bf16 in parts", "b(64, 4096) @ b(4096, 64)", 2, size=4, goal=(4, 128)),
     tensor_product("conv bf16", "F.conv2d(b(8, 64, 56, 56), b(128, 64, 3, 3), padding=1)", 2, kernel="windows_by",
                    goal=(7, 128), hints=Hints(dearest=True)),
-    tensor_product("conv f32", "F.conv2d(f(8, 64, 56, 56), f(128, 64, 3, 3), padding=1)", kernel="windows_by",
-                   product=1 / 3, goal=(40, 128), hints=Hints(dearest=True)),
+    tensor_product("conv tf32", "F.conv2d(f(8, 64, 56, 56), f(128, 64, 3, 3), padding=1)", kernel="windows_by",
+                   goal=(20, 128), hints=Hints(dearest=True)),
+    tensor_product("conv f32", "without_tf32(lambda: F.conv2d(f(8, 64, 56, 56), f(128, 64, 3, 3), padding=1))",
+                   kernel="windows_by", product=1 / 3, goal=(40, 128), hints=Hints(dearest=True)),
     tensor_product("conv backward weight bf16", "F.conv2d(b(8, 64, 56, 56), b(128, 64, 3, 3).requires_grad_(), padding=1)"
                    ".backward(b(8, 128, 56, 56))", 2, kernel="windows_by_tensor_cores<facula::cuda::BFloat16, 0, 0",
                    goal=(7, 128), hints=Hints(dearest=True)),
+    few_queries("attention of one query bf16 d=64", "b", 64, "1, 16, 1", 16, 2),
+    few_queries("attention of one query bf16 d=128", "b", 128, "1, 16, 1", 16, 2),
+    few_queries("attention of 8 heads a key bf16 d=128", "b", 128, "1, 32, 4", 4, 2),
+    few_queries("attention of one query f32 d=64", "f", 64, "1, 16, 1", 16, 4),
     *attention("f32", "f"),
     *attention("bf16", "b"),
     *attention("f16", "h"),

@@ -21,6 +21,10 @@ struct AttentionArgs {
   const long long* seed;
   double scale, dropout;
   bool is_causal, mask_is_bool, mask_has_pairs;  // two neighbors of a row can be loaded at once
+  // keys in parts, of so many tiles (attention_tensor_parts.cuh)
+  int parts, part_tiles;
+  float *made, *made_sums;
+  unsigned* tickets;
   // backwards
   AttentionMatrix grad, grad_query, grad_key, grad_value;
   void* delta;  // of each row, the gradient times the result
@@ -38,6 +42,15 @@ constexpr int tensor_others(int bytes, int groups) {
 constexpr int tensor_shared(int bytes, int groups) { return (64 * groups + 4 * tensor_keys(bytes)) * bytes; }
 constexpr int tensor_shared_backward(int bytes, int groups) {
   return (128 * groups + 4 * tensor_others(bytes, groups)) * bytes + 2 * tensor_others(bytes, groups) * 16;
+}
+// Of attention in parts of the keys: keys of a tile, rows of queries that there is room for, and the most parts, and
+// groups of 16 rows of a block.
+constexpr int kPartKeys = 64, kPartQueries = 32, kMostParts = 64, kMostPartGroups = 2;
+/// Bytes of dynamic shared memory: queries and two tiles of both sides; then what four warps have made of 16 `groups`
+/// rows.
+constexpr int tensor_shared_parts(int bytes, int size, int groups) {
+  const int tiles = (kPartQueries + 4 * kPartKeys) * bytes, made = 4 * 16 * groups * (size + 8) * 4;
+  return tiles > made ? tiles : made;
 }
 /// Masks: there is none, truth, float32, or numbers of the dtype that is multiplied.
 constexpr int kNoMask = 0, kTruthMask = 1, kFloatMask = 2, kOwnMask = 3;

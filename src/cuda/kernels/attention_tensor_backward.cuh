@@ -82,14 +82,19 @@ FACULA_FN void row_numbers(QueryNumbers (&numbers)[kGroups][2], DropoutHash (&ha
     }
 }
 
-/// Scores become weights, and gradients of weights those of scores: d = w * (dropout(d) - delta). The numbers of
-/// queries are those of the thread's rows (`numbers`, `hash`), or with kOfKeys of the tile's columns (`tile_numbers`,
+/// A score's query: of the thread's rows or, kOfKeys, of the tile's columns.
+template <bool kOfKeys, class Number, int kGroups>
+FACULA_FN const Number& of_query(const Number (&of_rows)[kGroups][2], const Number* of_tile, int g, int h, int column) {
+  return kOfKeys ? of_tile[column] : of_rows[g][h];
+}
+
+/// Scores become weights. Those that dropout takes away have a sign, also if they are zero. The numbers of queries are
+/// those of the thread's rows (`numbers`, `hash`), or with kOfKeys of the tile's columns (`tile_numbers`,
 /// `tile_hashes`). Rows begin at `row`, columns at `column`.
 template <bool kOfKeys, bool kDropout, int kGroups, int kTiles>
-FACULA_FN void score_gradients(float (&weight)[kGroups][kTiles][4], float (&grad)[kGroups][kTiles][4],
-                               const QueryNumbers (&numbers)[kGroups][2], const DropoutHash (&hash)[kGroups][2],
-                               const QueryNumbers* tile_numbers, const DropoutHash* tile_hashes, UInt32 row,
-                               UInt32 column, UInt32 threshold, float scale, float kept_scale) {
+FACULA_FN void find_weights(float (&weight)[kGroups][kTiles][4], const QueryNumbers (&numbers)[kGroups][2],
+                            const DropoutHash (&hash)[kGroups][2], const QueryNumbers* tile_numbers,
+                            const DropoutHash* tile_hashes, UInt32 row, UInt32 column, UInt32 threshold, float scale) {
   const int lane = threadIdx.x % 32;
 #pragma unroll
   for (int j = 0; j < kTiles; ++j)
@@ -100,20 +105,44 @@ FACULA_FN void score_gradients(float (&weight)[kGroups][kTiles][4], float (&grad
       for (int g = 0; g < kGroups; ++g)
 #pragma unroll
         for (int h = 0; h < 2; ++h) {
-          const QueryNumbers n = kOfKeys ? tile_numbers[c] : numbers[g][h];
-          float &w = weight[g][j][2 * h + q], &d = grad[g][j][2 * h + q];
-          w = exp2_of(w * scale - n.log_sum);
+          float& w = weight[g][j][2 * h + q];
+          w = exp2_of(w * scale - of_query<kOfKeys>(numbers, tile_numbers, g, h, c).log_sum);
           if constexpr (kDropout) {
-            const DropoutHash& query = kOfKeys ? tile_hashes[c] : hash[g][h];
             const UInt32 key = kOfKeys ? row + 16 * g + 8 * h + lane / 4 : column + c;
-            const bool keeps = dropout_keeps(query, key, threshold);
-            d = w * ((keeps ? d * kept_scale : 0.0f) - n.delta);
-            if (!keeps) w = 0;
-          } else {
-            d = w * (d - n.delta);
+            if (!dropout_keeps(of_query<kOfKeys>(hash, tile_hashes, g, h, c), key, threshold)) w = -w;
           }
         }
     }
+}
+/// Gradients of weights become those of scores: d = w * (dropout(d) - delta).
+template <bool kOfKeys, bool kDropout, int kGroups, int kTiles>
+FACULA_FN void score_gradients(float (&grad)[kGroups][kTiles][4], const float (&weight)[kGroups][kTiles][4],
+                               const QueryNumbers (&numbers)[kGroups][2], const QueryNumbers* tile_numbers,
+                               float kept_scale) {
+#pragma unroll
+  for (int j = 0; j < kTiles; ++j)
+#pragma unroll
+    for (int q = 0; q < 2; ++q)
+#pragma unroll
+      for (int g = 0; g < kGroups; ++g)
+#pragma unroll
+        for (int h = 0; h < 2; ++h) {
+          const int c = 8 * j + threadIdx.x % 4 * 2 + q;
+          const float delta = of_query<kOfKeys>(numbers, tile_numbers, g, h, c).delta, w = weight[g][j][2 * h + q];
+          float& d = grad[g][j][2 * h + q];
+          if constexpr (kDropout) d = kernels::bits(w) >> 31 ? w * delta : w * (d * kept_scale - delta);
+          else d = w * (d - delta);
+        }
+}
+/// Weights with zeros where dropout took one away.
+template <int kGroups, int kTiles>
+FACULA_FN void keep_weights(float (&kept)[kGroups][kTiles][4], const float (&weight)[kGroups][kTiles][4]) {
+#pragma unroll
+  for (int g = 0; g < kGroups; ++g)
+#pragma unroll
+    for (int j = 0; j < kTiles; ++j)
+#pragma unroll
+      for (int q = 0; q < 4; ++q) kept[g][j][q] = kernels::bits(weight[g][j][q]) >> 31 ? 0.0f : weight[g][j][q];
 }
 
 template <class T, int kEights, int kGroups, bool kOfKeys, int kMask, bool kDropout, bool kExact>
@@ -171,14 +200,26 @@ __global__ __launch_bounds__(kTensorThreads, 2) void tensor_attention_backward(A
       if constexpr (kOfKeys) next = of_tiles.read(tile + 1);
     }
     const T *at = other + tile % 2 * kTile, *at2 = other2 + tile % 2 * kTile;
+    const QueryNumbers* here = tile_numbers + tile % 2 * kOthers;
     float weight[kGroups][kTiles][4] = {}, grad[kGroups][kTiles][4] = {};
     rows_by_rows<T, kSize, kExact>(weight, mine, own, at);
-    rows_by_rows<T, kSize, kExact>(grad, mine2, own, at2);
     mask_scores<kMask, kOfKeys>(weight, p, mask, first + own, tile * kOthers, scale);
-    score_gradients<kOfKeys, kDropout>(weight, grad, numbers, hash, tile_numbers + tile % 2 * kOthers,
-                                       tile_hashes + tile % 2 * kOthers, first + own, tile * kOthers, threshold,
-                                       is_added<kMask> ? 1.0f : scale, kept_scale);
-    if constexpr (kOfKeys) weights_by_columns<T, kSize, kExact>(made2, weight, at2);
+    find_weights<kOfKeys, kDropout>(weight, numbers, hash, here, tile_hashes + tile % 2 * kOthers, first + own,
+                                    tile * kOthers, threshold, is_added<kMask> ? 1.0f : scale);
+    const auto take_values = [&] {
+      if constexpr (kOfKeys && kDropout) {
+        float kept[kGroups][kTiles][4];
+        keep_weights(kept, weight);
+        weights_by_columns<T, kSize, kExact>(made2, kept, at2);
+      } else if constexpr (kOfKeys) {
+        weights_by_columns<T, kSize, kExact>(made2, weight, at2);
+      }
+    };
+    // registers have room for gradients beside weights, or for both parts of these
+    if constexpr (sizeof(T) == 4) take_values();
+    rows_by_rows<T, kSize, kExact>(grad, mine2, own, at2);
+    score_gradients<kOfKeys, kDropout>(grad, weight, numbers, here, kept_scale);
+    if constexpr (sizeof(T) == 2) take_values();
     weights_by_columns<T, kSize, kExact>(made, grad, at);
     if constexpr (kOfKeys)
       if (tile + 1 < end) of_tiles.write(tile + 1, next);

@@ -3,10 +3,38 @@
 
 #include "histogram_args.h"
 #include "lines.cuh"
+#include "vector.cuh"
 
 namespace facula::cuda {
 
 FACULA_FN UInt64* counter(Int64* counts, Int64 at) { return reinterpret_cast<UInt64*>(counts + at); }
+
+/// Calls f with all elements, of which a thread requests several vectors at once where they begin at a multiple of 16
+/// bytes.
+template <class T, class F>
+FACULA_FN void each_element(const T* x, Int64 n, F f) {
+  constexpr int kWide = sizeof(T) < 16 ? 16 / sizeof(T) : 1, kMany = 4;
+  const Int64 vectors = reinterpret_cast<UInt64>(x) % 16 == 0 ? n / kWide : 0, step = thread_count();
+  Int64 v = thread_number();
+#pragma unroll 1
+  for (; v + (kMany - 1) * step < vectors; v += kMany * step) {
+    Vector<T, kWide> read[kMany];
+#pragma unroll
+    for (int m = 0; m < kMany; ++m) read[m] = load_vector<kWide>(x + (v + m * step) * kWide);
+#pragma unroll
+    for (int m = 0; m < kMany; ++m)
+#pragma unroll
+      for (int j = 0; j < kWide; ++j) f(read[m].at[j]);
+  }
+#pragma unroll 1
+  for (; v < vectors; v += step) {
+    const Vector<T, kWide> read = load_vector<kWide>(x + v * kWide);
+#pragma unroll
+    for (int j = 0; j < kWide; ++j) f(read.at[j]);
+  }
+#pragma unroll 1
+  for (Int64 i = vectors * kWide + thread_number(); i < n; i += step) f(x[i]);
+}
 
 /// Counts integers in [0, kinds), those that fit in shared memory; found[0] is set where one is outside.
 template <bool kShared>
@@ -17,12 +45,11 @@ __global__ __launch_bounds__(256) void count_integers(Int64 n, const Int64* x, I
     for (Int64 k = threadIdx.x; k < kinds; k += blockDim.x) here[k] = 0;
     __syncthreads();
   }
-  for (Int64 i = thread_number(); i < n; i += thread_count()) {
-    const Int64 k = x[i];
+  each_element(x, n, [&](Int64 k) {
     if (k < 0 || k >= kinds) *found = 1;
     else if constexpr (kShared) atomicAdd(&here[k], 1u);
     else atomicAdd(counter(counts, k), UInt64(1));
-  }
+  });
   if constexpr (kShared) {
     __syncthreads();
     for (Int64 k = threadIdx.x; k < kinds; k += blockDim.x)
@@ -70,14 +97,15 @@ __global__ __launch_bounds__(256) void histc(Int64 n, const void* self, Int64 bi
     __syncthreads();
   }
   const T low = T(from), high = T(to);
-  for (Int64 i = thread_number(); i < n; i += thread_count()) {
-    const T x = static_cast<const T*>(self)[i];
-    if (!(x >= low && x <= high)) continue;
+  using Index = typename BitsOfSize<kShared ? 4 : 8>::type;
+  const Index last = Index(bins - 1);
+  each_element(static_cast<const T*>(self), n, [&](T x) {
+    if (!(x >= low && x <= high)) return;
     const T bin = (x - low) * T(bins) / (high - low);
-    const Int64 k = bin < T(bins - 1) ? Int64(bin) : bins - 1;
+    const Index k = bin < T(last) ? Index(bin) : last;
     if constexpr (kShared) atomicAdd(&here[k], 1u);
     else atomicAdd(&count[k], T(1));  // sums of ones are exact in any order
-  }
+  });
   if constexpr (kShared) {
     __syncthreads();
     for (Int64 k = threadIdx.x; k < bins; k += blockDim.x)

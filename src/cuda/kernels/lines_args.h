@@ -9,13 +9,14 @@ struct LineShape {
 };
 
 /// What scans are given. Lines are divided into `parts` of `part` elements; a part starts with its element of `before`
-/// (lines x parts) where there is one.
+/// where there is one: lines x parts of rows, parts x lines of columns.
 struct ScanArgs {
   LineShape shape;
   long long part, parts;
   const void* in;
   void *out, *before;
   long long* positions;
+  unsigned* tickets;
 };
 
 }  // namespace facula::cuda

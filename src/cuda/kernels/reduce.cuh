@@ -5,6 +5,7 @@
 
 #include "block.cuh"
 #include "reduce_args.h"
+#include "statistics.cuh"
 #include "vector.cuh"
 
 namespace facula::cuda {
@@ -24,7 +25,7 @@ FACULA_FN Int64 offset_of(const FoldDims& d, Int64 at, int first = 0) {
 template <class Merge>
 struct Plain : Merge {
   template <class A, class C>
-  FACULA_FN static A enter(C x, C, const FoldGrid&) {
+  FACULA_FN static A enter(C x, const FoldGrid&) {
     return convert<A>(x);
   }
 };
@@ -38,13 +39,13 @@ using XorFold = Plain<Xor>;
 
 struct NanSumFold : Add {
   template <class A, class C>
-  FACULA_FN static A enter(C x, C, const FoldGrid&) {
+  FACULA_FN static A enter(C x, const FoldGrid&) {
     return x != x ? A{} : convert<A>(x);
   }
 };
 struct CountFold : Add {
   template <class A, class C>
-  FACULA_FN static A enter(C x, C, const FoldGrid&) {
+  FACULA_FN static A enter(C x, const FoldGrid&) {
     return A(convert<bool>(x));
   }
 };
@@ -55,7 +56,7 @@ FACULA_FN A magnitude(C x) {
 template <class Merge>
 struct MagnitudeFold : Merge {
   template <class A, class C>
-  FACULA_FN static A enter(C x, C, const FoldGrid&) {
+  FACULA_FN static A enter(C x, const FoldGrid&) {
     return magnitude<A>(x);
   }
 };
@@ -64,7 +65,7 @@ using AbsMaxFold = MagnitudeFold<Max>;
 using AbsMinFold = MagnitudeFold<Min>;
 struct SquareSumFold : Add {
   template <class A, class C>
-  FACULA_FN static A enter(C x, C, const FoldGrid&) {
+  FACULA_FN static A enter(C x, const FoldGrid&) {
     if constexpr (is_complex_type<C>) return x.re * x.re + x.im * x.im;
     else return x * x;
   }
@@ -75,16 +76,39 @@ FACULA_RARE A power_of(A x, A power) {
 }
 struct PowerSumFold : Add {
   template <class A, class C>
-  FACULA_FN static A enter(C x, C, const FoldGrid& g) {
+  FACULA_FN static A enter(C x, const FoldGrid& g) {
     return power_of(magnitude<A>(x), A(g.power));
   }
 };
-struct CenteredSquaresFold : Add {
+/// Moments, of a size whose multiples are aligned.
+template <class A>
+struct EvenMoments {
+  A count, mean, squares, nothing;
+};
+/// Squares around the mean, in one pass.
+struct MomentsFold : MergeMoments {
   template <class A, class C>
-  FACULA_FN static A enter(C x, C center, const FoldGrid&) {
-    const C d = x - center;
-    if constexpr (is_complex_type<C>) return convert<A>(d.re * d.re + d.im * d.im);
-    else return d * d;
+  FACULA_FN static A enter(C x, const FoldGrid&) {
+    return {1, x, 0};
+  }
+  /// Totals of n columns, which have as many elements each, with kRows more of each: one division for them all. Sums of
+  /// few elements are taken around the first of them, so that equal elements have no squares.
+  template <int kRows, int n, class A, class C>
+  FACULA_FN static void take(A (&total)[n], const C (&x)[kRows][n]) {
+    const C all = total[0].count + kRows, share = kRows / all, weight = total[0].count * share;
+#pragma unroll
+    for (int j = 0; j < n; ++j) {
+      C sum = 0, squares = 0;
+#pragma unroll
+      for (int r = 1; r < kRows; ++r) {
+        const C d = x[r][j] - x[0][j];
+        sum += d;
+        squares += d * d;
+      }
+      const C middle = sum * C(1.0 / kRows), apart = x[0][j] + middle - total[j].mean;
+      squares -= sum * middle;
+      total[j] = {all, total[j].mean + apart * share, total[j].squares + squares + apart * weight * apart};
+    }
   }
 };
 
@@ -119,9 +143,15 @@ template <class Fold>
 constexpr bool is_placed = false;
 template <bool kLargest>
 constexpr bool is_placed<FirstBest<kLargest>> = true;
+template <class Fold>
+constexpr bool is_moments = is_same_type<Fold, MomentsFold>;
 template <class Fold, class A>
 struct MadeBy {
   using type = A;
+};
+template <class A>
+struct MadeBy<MomentsFold, A> {
+  using type = EvenMoments<A>;
 };
 template <bool kLargest, class A>
 struct MadeBy<FirstBest<kLargest>, A> {
@@ -150,6 +180,10 @@ template <class O, class A>
 FACULA_FN void give_result(const FoldGrid& g, Int64 result, const A& total) {
   static_cast<O*>(g.out)[result] = convert<O>(finished(total, g));
 }
+template <class O, class A>
+FACULA_FN void give_result(const FoldGrid& g, Int64 result, const EvenMoments<A>& total) {
+  give_result<O>(g, result, total.squares);
+}
 /// All elements of a row may be the worst that there are.
 template <class O, class C>
 FACULA_FN void give_result(const FoldGrid& g, Int64 result, const Best<C>& total) {
@@ -160,25 +194,6 @@ FACULA_FN void give_result(const FoldGrid& g, Int64 result, const Best<C>& total
 // ---- what a thread folds: vectors of 16 bytes of neighbors, else single elements
 
 constexpr int kInFlight = 4;  // vectors that a thread requests before it looks at the first
-
-/// Neighbors at a multiple of kBytes, by accesses of as many.
-template <int kWide, int kBytes, class M>
-FACULA_FN Vector<M, kWide> load_neighbors(const M* from) {
-  constexpr int kFit = kBytes / int(sizeof(M)), kPart = kFit < kWide ? kFit : kWide;
-  Vector<M, kWide> all;
-  if constexpr (kPart < 2) {
-#pragma unroll
-    for (int k = 0; k < kWide; ++k) all.at[k] = from[k];
-  } else {
-#pragma unroll
-    for (int k = 0; k < kWide; k += kPart) {
-      const Vector<M, kPart> part = load_vector<kPart>(from + k);
-#pragma unroll
-      for (int j = 0; j < kPart; ++j) all.at[k + j] = part.at[j];
-    }
-  }
-  return all;
-}
 
 /// The elements of a result as vectors. Where they are neighbors (kBytes > 0), their numbers alone say which of them
 /// are a vector: rows at odd addresses have the same sums as others, by more accesses. Lines of kManyLines are of whole
@@ -215,9 +230,9 @@ struct FoldLine {
 
 /// The element whose number is `at`; those before it have entered.
 template <class Fold, class C, class A>
-FACULA_FN A enter_one(const A& total, C x, Int64 at, C center, const FoldGrid& g) {
+FACULA_FN A enter_one(const A& total, C x, Int64 at, const FoldGrid& g) {
   if constexpr (is_placed<Fold>) return Fold::is_better(x, total.value) ? A{x, at} : total;
-  else return Fold::merge(total, Fold::template enter<A>(x, center, g));
+  else return Fold::merge(total, Fold::template enter<A>(x, g));
 }
 template <class M>
 constexpr bool is_small_whole =
@@ -241,9 +256,16 @@ constexpr bool folds_words =
 
 /// A vector of elements from number `at` on.
 template <class Fold, class C, class A, class M, int n>
-FACULA_FN A enter_all(A total, const Vector<M, n>& elements, Int64 at, C center, const FoldGrid& g) {
+FACULA_FN A enter_all(A total, const Vector<M, n>& elements, Int64 at, const FoldGrid& g) {
   const auto wide = widen_all(elements);
-  if constexpr (is_placed<Fold>) {
+  if constexpr (is_moments<Fold>) {
+    A totals[1] = {total};
+    C x[n][1];
+#pragma unroll
+    for (int j = 0; j < n; ++j) x[j][0] = convert<C>(wide.at[j]);
+    MomentsFold::take<n>(totals, x);
+    return totals[0];
+  } else if constexpr (is_placed<Fold>) {
     using Word = typename WordOfWhole<M, C>::type;
     Word best = convert<Word>(wide.at[0]);
     int place = 0;
@@ -254,21 +276,35 @@ FACULA_FN A enter_all(A total, const Vector<M, n>& elements, Int64 at, C center,
       best = better ? x : best;
       place = better ? j : place;
     }
-    return enter_one<Fold>(total, C(best), at + place, center, g);
+    return enter_one<Fold>(total, C(best), at + place, g);
   } else if constexpr (folds_words<Fold, M, A>) {
     Int32 words = Fold::template identity<Int32>();
 #pragma unroll
-    for (int j = 0; j < n; ++j)
-      words = Fold::merge(words, Fold::template enter<Int32>(convert<C>(wide.at[j]), center, g));
+    for (int j = 0; j < n; ++j) words = Fold::merge(words, Fold::template enter<Int32>(convert<C>(wide.at[j]), g));
     return Fold::merge(total, A(words));
   } else {
 #pragma unroll
-    for (int j = 0; j < n; ++j) total = enter_one<Fold>(total, convert<C>(wide.at[j]), at, center, g);
+    for (int j = 0; j < n; ++j) total = enter_one<Fold>(total, convert<C>(wide.at[j]), at, g);
     return total;
   }
 }
 
-/// A thread's totals: each is of every kInFlight-th of its vectors.
+/// The moments of several vectors.
+template <class C, class A, class M, int n, int kMany>
+FACULA_FN A enter_together(const A& total, const Vector<M, n> (&elements)[kMany]) {
+  A totals[1] = {total};
+  C x[kMany * n][1];
+#pragma unroll
+  for (int m = 0; m < kMany; ++m) {
+    const auto wide = widen_all(elements[m]);
+#pragma unroll
+    for (int j = 0; j < n; ++j) x[m * n + j][0] = convert<C>(wide.at[j]);
+  }
+  MomentsFold::take<kMany * n>(totals, x);
+  return totals[0];
+}
+
+/// A thread's totals: each is of every kInFlight-th of its vectors; of moments the first is of what is read together.
 template <class Fold, class A>
 struct FoldTotals {
   A at[kInFlight];
@@ -283,21 +319,25 @@ struct FoldTotals {
 /// part of a vector behind them.
 template <class Fold, class C, class A, int kThreads, class Line>
 FACULA_FN A fold_line(const Line& line, typename Line::Index begin, typename Line::Index end, int rest, int member,
-                      C center, const FoldGrid& g) {
+                      const FoldGrid& g) {
   constexpr int kMany = Line::kMany, kTurn = kMany * kThreads;
   typename Line::Index v = begin + member;
   typename Line::Read read[kMany];
   FoldTotals<Fold, A> total;
   const auto enter = [&](int m) {
     A& mine = total.at[m % kInFlight];
-    mine = enter_all<Fold>(mine, read[m], line.number(v + m * kThreads), center, g);
+    mine = enter_all<Fold, C>(mine, read[m], line.number(v + m * kThreads), g);
   };
 #pragma unroll 1
   for (; v + (kTurn - kThreads) < end; v += kTurn) {
 #pragma unroll
     for (int m = 0; m < kMany; ++m) read[m] = line.load(v, m * kThreads);
+    if constexpr (is_moments<Fold>) {
+      total.at[0] = enter_together<C>(total.at[0], read);
+    } else {
 #pragma unroll
-    for (int m = 0; m < kMany; ++m) enter(m);
+      for (int m = 0; m < kMany; ++m) enter(m);
+    }
   }
 #pragma unroll
   for (int m = 0; m < kMany - 1; ++m)
@@ -312,7 +352,7 @@ FACULA_FN A fold_line(const Line& line, typename Line::Index begin, typename Lin
       const C x = convert<C>(line.at(end, 0)[j]);
 #pragma unroll
       for (int m = 0; m < kInFlight; ++m)
-        if (v + m * kThreads == end) total.at[m] = enter_one<Fold>(total.at[m], x, line.number(end) + j, center, g);
+        if (v + m * kThreads == end) total.at[m] = enter_one<Fold>(total.at[m], x, line.number(end) + j, g);
     }
   }
   return total.merged();
@@ -326,16 +366,15 @@ FACULA_FN A fold_part(const FoldGrid& g, Int64 result, Int64 from, int member) {
   using Line = FoldLine<M, kBytes, kPlaces>;
   using Index = typename Line::Index;
   Line line{static_cast<const M*>(g.in) + offset_of(g.retained, result), g.reduced.strides[0], 0, g};
-  const C center = g.center ? static_cast<const C*>(g.center)[result] : C{};
   const bool is_last = from + g.part >= g.units;
   const Int64 size = is_last ? g.units - from : g.part;
   const int rest = is_last ? g.rest : 0;
   if constexpr (kPlaces != kOneLine) {
-    return fold_line<Fold, C, A, kThreads>(line, Index(from), Index(from + size), rest, member, center, g);
+    return fold_line<Fold, C, A, kThreads>(line, Index(from), Index(from + size), rest, member, g);
   } else {
     line.before = from * Line::kWide;
     line.first += line.before * (kBytes ? 1 : line.step);
-    return fold_line<Fold, C, A, kThreads>(line, 0, Index(size), rest, member, center, g);
+    return fold_line<Fold, C, A, kThreads>(line, 0, Index(size), rest, member, g);
   }
 }
 
@@ -343,7 +382,7 @@ FACULA_FN A fold_part(const FoldGrid& g, Int64 result, Int64 from, int member) {
 template <class Fold, class A>
 FACULA_FN A fold_made(const A* made, const FoldGrid& g) {
   const FoldLine<A, 0, kOneLine> line{made, 1, 0, g};
-  return fold_line<Plain<Fold>, A, A, 256>(line, 0u, UInt32(g.parts), 0, int(threadIdx.x), A{}, g);
+  return fold_line<Plain<Fold>, A, A, 256>(line, 0u, UInt32(g.parts), 0, int(threadIdx.x), g);
 }
 
 template <class Fold, class M, class C, class A, class O, int kWarps, int kBytes, int kPlaces>
@@ -411,19 +450,30 @@ FACULA_FN auto rows_from(const M* first, Int64 row, int pace, const FoldGrid& g)
 
 /// Folds a vector of columns of so many rows into `total`.
 template <class Fold, class C, int kBytes, int kMany, class A, int kWide, class Rows>
-FACULA_FN void fold_column(A (&total)[kWide], Rows rows, Int64 count, const C (&center)[kWide], const FoldGrid& g) {
+FACULA_FN void fold_column(A (&total)[kWide], Rows rows, Int64 count, const FoldGrid& g) {
   const auto enter = [&](const auto& read, Int64 row) {
     const auto wide = widen_all(read);
 #pragma unroll
-    for (int j = 0; j < kWide; ++j) total[j] = enter_one<Fold>(total[j], convert<C>(wide.at[j]), row, center[j], g);
+    for (int j = 0; j < kWide; ++j) total[j] = enter_one<Fold>(total[j], convert<C>(wide.at[j]), row, g);
   };
 #pragma unroll 1
   for (; count >= kMany; count -= kMany, rows.go_on(kMany)) {
     decltype(load_neighbors<kWide, kBytes>(rows.ahead(0))) read[kMany];
 #pragma unroll
-    for (int m = 0; m < kMany; ++m) read[m] = load_neighbors<kWide, kBytes>(rows.ahead(m));
+    for (int m = 0; m < kMany; ++m) read[m] = load_neighbours<kWide, kBytes>(rows.ahead(m));
+    if constexpr (is_moments<Fold>) {
+      C x[kMany][kWide];
 #pragma unroll
-    for (int m = 0; m < kMany; ++m) enter(read[m], rows.row + m * rows.pace);
+      for (int m = 0; m < kMany; ++m) {
+        const auto wide = widen_all(read[m]);
+#pragma unroll
+        for (int j = 0; j < kWide; ++j) x[m][j] = convert<C>(wide.at[j]);
+      }
+      MomentsFold::take<kMany>(total, x);
+    } else {
+#pragma unroll
+      for (int m = 0; m < kMany; ++m) enter(read[m], rows.row + m * rows.pace);
+    }
   }
 #pragma unroll 1
   for (; count > 0; --count, rows.go_on(1)) enter(load_neighbors<kWide, kBytes>(rows.ahead(0)), rows.row);
@@ -457,21 +507,18 @@ __global__ __launch_bounds__(256) void fold_columns(FoldGrid g) {
   FACULA_SHARED(T, room, 256 * kWide);
   const int x = threadIdx.x & (g.lanes - 1), y = threadIdx.x / g.lanes, pace = 256 / g.lanes;
   const Int64 outer = blockIdx.x / g.strips, columns = g.retained.shape[0],
-              strip = Int64(blockIdx.x % g.strips) * g.lanes * kWide, column = strip + x * kWide,
-              result = outer * columns + column;
+              strip = Int64(blockIdx.x % g.strips) * g.lanes * kWide, column = strip + x * kWide;
   const bool has = column < columns;
-  C center[kWide];
   T total[kWide];
 #pragma unroll
   for (int j = 0; j < kWide; ++j) {
-    center[j] = g.center && has ? static_cast<const C*>(g.center)[result + j] : C{};
     total[j] = Fold::template identity<T>();
   }
   const M* first = static_cast<const M*>(g.in) + column * g.retained.strides[0] + offset_of(g.retained, outer, 1);
   const Int64 from = blockIdx.y * g.part, count = from + g.part < g.units ? g.part : g.units - from;
   if (has)
     fold_column<Fold, C, kBytes, kBytes == 16 ? 4 : 8>(total, rows_from<kPlaces>(first, from + y, pace, g),
-                                                       rows_of(count, y, pace), center, g);
+                                                       rows_of(count, y, pace), g);
   T* made = static_cast<T*>(g.made) + outer * columns;
   const auto give = [&](int c, const T& all) {
     if (strip + c < columns) give_result<O>(g, outer * columns + strip + c, all);
@@ -481,12 +528,11 @@ __global__ __launch_bounds__(256) void fold_columns(FoldGrid g) {
     if (strip + c < columns) made[blockIdx.y * g.results + strip + c] = all;
   });
   if (!is_last_block(g.tickets + blockIdx.x, g.parts)) return;
-  T none[kWide];
 #pragma unroll
-  for (int j = 0; j < kWide; ++j) total[j] = none[j] = Fold::template identity<T>();
+  for (int j = 0; j < kWide; ++j) total[j] = Fold::template identity<T>();
   if (has)
     fold_column<Plain<Fold>, T, (kWide > 1 ? 16 : int(sizeof(T))), 2>(
-        total, EvenRows<T>{made + y * g.results + column, pace * g.results, 0, 0}, rows_of(g.parts, y, pace), none, g);
+        total, EvenRows<T>{made + y * g.results + column, pace * g.results, 0, 0}, rows_of(g.parts, y, pace), g);
   merge_columns<Fold>(total, g.lanes, room, give);
 }
 

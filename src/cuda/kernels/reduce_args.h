@@ -29,7 +29,7 @@ constexpr int column_wide(int bytes, int total) {
 struct FoldGrid {
   long long results, count;  // `count` elements for every result
   FoldDims retained, reduced;
-  const void *in, *center;
+  const void* in;
   void* out;
   long long* positions;  // of extrema
   double divisor, power;

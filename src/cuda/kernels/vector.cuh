@@ -22,6 +22,25 @@ FACULA_FN void store_vector(T* to, const Vector<T, n>& elements) {
   *reinterpret_cast<Vector<T, n>*>(to) = elements;
 }
 
+/// Neighbors at a multiple of kBytes, by accesses of as many.
+template <int kWide, int kBytes, class M>
+FACULA_FN Vector<M, kWide> load_neighbours(const M* from) {
+  constexpr int kFit = kBytes / int(sizeof(M)), kPart = kFit < kWide ? kFit : kWide;
+  Vector<M, kWide> all;
+  if constexpr (kPart < 2) {
+#pragma unroll
+    for (int k = 0; k < kWide; ++k) all.at[k] = from[k];
+  } else {
+#pragma unroll
+    for (int k = 0; k < kWide; k += kPart) {
+      const Vector<M, kPart> part = load_vector<kPart>(from + k);
+#pragma unroll
+      for (int j = 0; j < kPart; ++j) all.at[k + j] = part.at[j];
+    }
+  }
+  return all;
+}
+
 /// Two neighbors of 8 or 16 bits as one number; `low` comes first in memory.
 template <class T>
 using BitsOfPair = typename BitsOfSize<2 * sizeof(T)>::type;
