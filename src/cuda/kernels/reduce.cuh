@@ -460,7 +460,7 @@ FACULA_FN void fold_column(A (&total)[kWide], Rows rows, Int64 count, const Fold
   for (; count >= kMany; count -= kMany, rows.go_on(kMany)) {
     decltype(load_neighbors<kWide, kBytes>(rows.ahead(0))) read[kMany];
 #pragma unroll
-    for (int m = 0; m < kMany; ++m) read[m] = load_neighbours<kWide, kBytes>(rows.ahead(m));
+    for (int m = 0; m < kMany; ++m) read[m] = load_neighbors<kWide, kBytes>(rows.ahead(m));
     if constexpr (is_moments<Fold>) {
       C x[kMany][kWide];
 #pragma unroll

@@ -193,7 +193,7 @@ struct ScanPart {
         for (int j = 0; j < kWide; ++j)
           if (kFull || i + j < left) read[v].at[j] = *in(at + i + j);
       } else if (kFull || i + kWide <= left) {
-        read[v] = load_neighbours<kWide, kBytes>(data + 32 * kWide * v);
+        read[v] = load_neighbors<kWide, kBytes>(data + 32 * kWide * v);
       } else {
 #pragma unroll
         for (int j = 0; j < kWide; ++j)

@@ -24,7 +24,7 @@ FACULA_FN void store_vector(T* to, const Vector<T, n>& elements) {
 
 /// Neighbors at a multiple of kBytes, by accesses of as many.
 template <int kWide, int kBytes, class M>
-FACULA_FN Vector<M, kWide> load_neighbours(const M* from) {
+FACULA_FN Vector<M, kWide> load_neighbors(const M* from) {
   constexpr int kFit = kBytes / int(sizeof(M)), kPart = kFit < kWide ? kFit : kWide;
   Vector<M, kWide> all;
   if constexpr (kPart < 2) {
