@@ -18,7 +18,7 @@ REDUCED = re.compile(rf"{TENSORS} of the shape of (\w+) without (?:the dimension
                      r"where keepdim is True")  # fmt: skip
 NUMBER = re.compile(r"(?:an?|two) (?:[\w-]+ )?0-d (?:\w+ )?tensors?")
 VECTOR = re.compile(r"a vector of ([^;]*?)(?: elements?)?(?:,[^;]*)?")
-SYMBOLS = re.compile(r"((?:(?:a|two) (?:\w+ )?tensors?|\w+) of shape \([^;]*?) for ([^;]*?)(?:, with k = min\(m, n\))?")
+SYMBOLS = re.compile(r"((?:(?:a|two) (?:\w+ )?tensors?|\w+) of shape \([^;]*?) for ([^;]*?)(?:, with k = min\(n, m\))?")
 SHAPE = r"\(((?:[^()]|\([^()]*\))*)\)"
 
 
