@@ -15,7 +15,7 @@ enum class Flag : uint8_t {
   BrainReduction,    // the same of bfloat16
   HalfAccumulation,  // float16 products may add up in float16
   Cudnn,             // cuDNN may be used
-  ConvTf32,  // the same of convolutions, also without cuDNN
+  ConvTf32,          // the same of convolutions, also without cuDNN
   RnnTf32,
   Benchmark,      // cuDNN's ways are timed
   Deterministic,  // cuDNN's ways give the same result each time

@@ -313,8 +313,7 @@ bool classify(const ElementwiseOp& op, const Operand* inputs, int count, const S
       if (condition && !read_condition(call, call.in[i], call.buffers[i])) return false;
       continue;
     }
-    if (count == 1 || condition ||
-        !repeat_number(call.dtype, inputs[i].scalar(), call.numel, call.buffers[i]))
+    if (count == 1 || condition || !repeat_number(call.dtype, inputs[i].scalar(), call.numel, call.buffers[i]))
       return false;
     call.in[i] = {call.buffers[i], 0};
   }
