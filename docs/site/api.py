@@ -195,8 +195,8 @@ class Site:
         found: dict[str, list] = {}
         for base in reversed(name.owner.__mro__ if name.owner else ()):
             for block in blocks.parse(inspect.cleandoc(vars(base).get("__doc__") or ""), link):
-                if block[:2] == ["fields", parameters.OF_METHODS]:
-                    found |= {word: parameters.capital(body) for row in block[2] for word in parameters.names_of(row) for body in row[1:]}
+                for row in block[2] if block[:2] == ["fields", parameters.OF_METHODS] else ():
+                    found |= {word: parameters.capital(body) for word in parameters.names_of(row) for body in row[1:]}
         return found
 
     def page(self, name: docstrings.Name) -> dict:

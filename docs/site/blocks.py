@@ -24,7 +24,8 @@ from textwrap import dedent
 
 #: Sections of docstrings: the word, something that belongs to it ("Shapes, with H = ..."), a colon.
 SECTION = re.compile(
-    r"(Arguments of methods|Args|Arguments|Keyword arguments|Formula|Shapes?|Errors|Raises|Returns|Yields|Attributes|Examples?|Notes?|Context)\b"
+    r"(Arguments of methods|Args|Arguments|Keyword arguments|Formula|Shapes?|Errors|Raises|Returns|Yields|Attributes|Examples?"
+    r"|Notes?|Context)\b"
     r"((?:,[^:\n]{0,120})?):(?:\s+|$)(.*)"
 )
 ENTRY = re.compile(r"(\*{0,2}[\w.]+(?:(?:, | and )\*{0,2}[\w.]+)*):(?:\s+|$)(.*)")
