@@ -140,9 +140,9 @@ def choose_levels(name: str, low: float, high: float, dtype: facula.dtype, reduc
     scale = (high - low) / (most - least)
     # PyTorch's scale for a range without width.
     if scale == 0.0 or math.isinf(1.0 / scale):
-        scale: qscheme = 0.1
+        scale = 0.1
     # PyTorch's least scale: kernels multiply by its reciprocal, which must not become too large.
-    smallest: qscheme = 6.1e-5
+    smallest = 6.1e-5
     if scale < smallest:
         low, high, scale = low * smallest / scale, high * smallest / scale, smallest
     from_low, from_high = least - low / scale, most - high / scale
