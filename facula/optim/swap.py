@@ -7,7 +7,6 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from typing import Any
 
     from facula import Tensor
@@ -19,7 +18,7 @@ __all__ = ["swap_in_optimizer_params_and_state"]
 
 @contextlib.contextmanager
 def swap_in_optimizer_params_and_state(
-    optimizer: Optimizer, swapin_parameters: Sequence[Tensor], swapin_optim_state: dict[str, Any]
+    optimizer: Optimizer, swapin_parameters: dict[str, Tensor], swapin_optim_state: dict[str, Any]
 ):
     """Return a context manager in which an optimizer acts on other parameters with another state.
 

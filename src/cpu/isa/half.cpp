@@ -241,7 +241,7 @@ template <int n>
   return low;
 }
 
-/// 2^y for y <= 0, and 0 below normal numbers.
+/// 2^y for y <= 0, also below normal numbers.
 [[gnu::always_inline]] inline Vector power_of_two(Vector y) {
   constexpr float kPowers[] = {9.570086123e-03f, 5.591785097e-02f, 2.402474506e-01f, 6.931218159e-01f,
                                9.999992614e-01f};
@@ -250,11 +250,14 @@ template <int n>
   return _mm512_maskz_scalef_ps(0xffff, polynomial(kPowers, y - nearest), nearest);
 #else
   constexpr float kMagic = 0x1.8p23f;  // its sum with y has the nearest integer in its last places
-  const Vector bounded = y < -126.0f ? Vector{} - 126.0f : y, shifted = bounded + kMagic;
-  const Vector power = polynomial(kPowers, bounded - (shifted - kMagic));
+  constexpr float kNormal = -126, kRaise = 64, kZero = kNormal - kRaise;
+  const Vector bounded = y < kZero ? Vector{} + kZero : y;
+  const auto is_low = bounded < kNormal;  // the exponent of a number would not hold it
+  const Vector raised = is_low ? bounded + kRaise : bounded, shifted = raised + kMagic;
+  const Vector power = polynomial(kPowers, raised - (shifted - kMagic));
   const Vector scaled =
       reinterpret_cast<Vector>(reinterpret_cast<Bits>(power) + (reinterpret_cast<Bits>(shifted) << 23));
-  return y < -126.0f ? Vector{} : scaled;
+  return is_low ? scaled * 0x1p-64f : scaled;
 #endif
 }
 
