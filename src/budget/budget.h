@@ -24,7 +24,7 @@ size_t budget_of(Device device);
 /// Calls f(device) for each one that has a budget.
 void each_budget(const std::function<void(Device)>& f);
 
-/// Whether a CUDA device has ever had one.
+/// Remembers that a CUDA device has had a budget.
 extern std::atomic<bool> cuda_has_budget;
 
 /// While one lives, this thread records also where no gradients are: what runs inside a function of the program's own

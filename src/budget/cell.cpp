@@ -87,7 +87,7 @@ void storage_ends(Storage* storage) {
   if (cell && cell->storage == storage) cell->storage = nullptr;
 }
 
-/// Whether an error will tell what becomes of the storage.
+/// Returns true if an error will state what became of the storage.
 bool is_wanted(const Fate& fate) {
   for (const Cell* cell = cells().first; cell; cell = cell->after)
     if (cell->overwritten && cell->fate.get() == &fate) return true;
@@ -105,7 +105,7 @@ void storage_leaves(Storage* storage) {
 
 SavedBytes& saved_on(const Cell& cell) { return cells().saved[number_of(cell.device)]; }
 
-/// A saved value less.
+/// Counts one saved value less, and releases the storage after the last one.
 void leave(Cell& cell, Locked& locked) {
   if (--cell.saved > 0) return;
   unlink(cells().first, cell);
@@ -120,8 +120,8 @@ void leave(Cell& cell, Locked& locked) {
 
 }  // namespace
 
-/// What a node keeps in the place of a tensor: its cell, or the tensor itself once that has got other memory or has
-/// lost its history, as the node would have it without a budget.
+/// Stands in a node for a saved tensor: it holds the tensor's cell, or the tensor itself once that has other memory or
+/// no history any more, as the node would see it without a budget.
 class SavedCell final : public PackedTensor {
  public:
   SavedCell(Ref<Cell> cell, const Tensor& tensor) : cell_(std::move(cell)), geometry_(tensor) {}
@@ -146,12 +146,12 @@ class SavedCell final : public PackedTensor {
     impl_ = impl;
     link(cells().first_saved, *this);
   }
-  /// Whether it stands for the tensor: the one at this address, with this memory. With the lock held.
+  /// Returns true if it stands for the tensor at this address, with this memory. The caller holds the lock.
   bool stands_for(const TensorImpl* impl) const {
     const Storage* written = cell_->fate ? cell_->fate->storage : nullptr;
     return impl_ == impl && (impl->storage == cell_->storage || impl->storage == written);
   }
-  /// With the lock held.
+  /// Holds the tensor itself from now on. The caller holds the lock.
   void become(const Tensor& tensor, Locked& locked) {
     itself_ = tensor;
     unlink(cells().first_saved, *this);

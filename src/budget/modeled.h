@@ -6,7 +6,7 @@
 
 namespace facula::budget {
 
-/// Whether costs are modeled.
+/// Returns true if costs are modeled.
 bool are_modeled();
 /// Nanoseconds that a call like the step is expected to take. Its results have cells.
 uint64_t modeled_ns(const Step& step);

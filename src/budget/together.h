@@ -13,7 +13,7 @@
 
 namespace facula::budget {
 
-/// Whether calls of the op find out what makes running it again cheaper (core/findings.h).
+/// Returns true if calls of the op note findings that make running it again cheaper (core/findings.h).
 bool finds_out(uint16_t op);
 /// Whether the op of the step has found out what makes it cheaper.
 bool begins_together(const Step& step);

@@ -333,7 +333,7 @@ void transform_block(const FftLanes<T>& plan, const FftBlock<T>& b, T* buffers) 
 
 // ---- one long transform
 
-/// Where a block of neighbors begins: the last one overlaps the one before, if there are enough.
+/// Returns where a block of neighbors begins. The last one overlaps the one before, if there are enough.
 template <class T>
 int64_t block_start(int64_t block, int64_t size) {
   return std::max<int64_t>(0, std::min(block * kLanes<T>, size - kLanes<T>));
